@@ -1,0 +1,79 @@
+"""The `kizami` command: one module a verb, loaded only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+from kizami import __version__
+from kizami.errors import (
+    ApiUnreachable,
+    ConfigurationError,
+    InvalidInput,
+    KizamiError,
+)
+
+# verb -> what it does, in the order of `kizami --help`; the verb's module is kizami.cli.<verb>.
+VERBS = {
+    "mock": "Serve the mock AI employee API.",
+}
+
+# Exit codes, see docs/cli.md. Click itself uses 1 for an abort and 2 for usage.
+OK, FAILURE, USAGE, CONFIGURATION, UNREACHABLE, CHECK_FAILED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+
+
+class VerbGroup(click.Group):
+    """Finds a verb in its own module, so that `kizami --help` and every verb start fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in VERBS:
+            return None
+        module = importlib.import_module(f"kizami.cli.{name.replace('-', '_')}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.command(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="kizami")
+def kizami() -> None:
+    """Poll HTTP APIs on a sub-minute schedule and keep exactly one record for every time slot."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit; a user's mistake is one line on stderr, never a traceback."""
+    try:
+        outcome = kizami.main(args=arguments, standalone_mode=False)
+        sys.exit(outcome if isinstance(outcome, int) else OK)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(INTERRUPTED)
+    except KizamiError as error:
+        click.echo(f"kizami: {error}", err=True)
+        sys.exit(exit_code(error))
+
+
+def exit_code(error: KizamiError) -> int:
+    """The exit code that tells a script what kind of failure it was."""
+    if isinstance(error, InvalidInput):
+        return USAGE
+    if isinstance(error, ConfigurationError):
+        return CONFIGURATION
+    if isinstance(error, ApiUnreachable):
+        return UNREACHABLE
+    return FAILURE
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""The Collector's decisions: a message becomes a request, an answer becomes a record or a named error (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from urllib.parse import quote, urlunsplit
+
+from kizami.errors import ApiPayloadError, ApiStatusError, InvalidInput
+from kizami.messages import MetricRecord, ScheduleMessage, read_answer
+from kizami.slots import Window, floor_to_slot, format_instant, require_slot_window, to_utc
+from kizami.targets import SecretReference, Target, require_base_url
+
+MAX_BODY_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One GET: where, with what headers (secrets still as references), within what total deadline."""
+
+    url: str
+    headers: Mapping[str, str | SecretReference]
+    timeout_seconds: float
+    max_body_bytes: int = MAX_BODY_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What came back, as far as a decision needs it."""
+
+    status: int
+    body: bytes
+    retry_after: str | None = None
+
+
+def plan_request(message: ScheduleMessage, target: Target) -> Request:
+    """The request that answers `message`; a window that is not exactly one of the target's slots is refused."""
+    if message.metric != target.name:
+        raise InvalidInput("metric", f"{message.metric} is not {target.name}")
+    require_slot_window(message.window, target.interval_seconds)
+    return Request(request_url(target, message.window), target.headers, target.timeout_seconds)
+
+
+def request_url(target: Target, window: Window) -> str:
+    """The target's base URL and path with the window filled in; a query of the base URL stays in front."""
+    start, end = (quote(format_instant(instant), safe="") for instant in (window.start, window.end))
+    return url_template(target.url, target.path).replace("{from}", start).replace("{to}", end)
+
+
+@lru_cache(maxsize=16_384)
+def url_template(url: str, path: str) -> str:
+    """Base URL and path joined; braces can stand in neither but as `{from}` and `{to}`."""
+    base = require_base_url(url)
+    path, _, query = path.partition("?")
+    full_query = "&".join(part for part in (base.query, query) if part)
+    return urlunsplit((base.scheme, base.netloc, base.path.rstrip("/") + path, full_query, ""))
+
+
+def read_response(
+    response: Response, message: ScheduleMessage, target: Target, collected_at: datetime
+) -> MetricRecord:
+    """The slot's record, else the ApiError that says why the answer is not one (Requirements 2.3, 3.1–3.3)."""
+    if response.status != 200:
+        raise ApiStatusError(response.status, retry_after_seconds(response.retry_after))
+    asked = None if target.echoes_window else message.window
+    answer = read_answer(response.body, target.count_pointer, asked)
+    if answer.window != message.window:
+        start, end = format_instant(answer.window.start), format_instant(answer.window.end)
+        raise ApiPayloadError(f"from, to: the answer is about {start} to {end}, which was not asked for")
+    slot = floor_to_slot(message.window.start, target.interval_seconds)
+    return MetricRecord(target.name, slot, answer.count, to_utc(collected_at))
+
+
+def retry_after_seconds(header: str | None) -> float | None:
+    """The seconds of a `Retry-After` header, at most an hour; its date form is rare and is ignored."""
+    if header is None or not header.strip().isdecimal() or not header.isascii():
+        return None
+    return float(min(int(header.strip()[:9]), 3600))

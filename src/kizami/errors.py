@@ -1,0 +1,68 @@
+"""Everything that can go wrong on the way of the data, as one tree.
+
+    KizamiError
+    ├── ConfigurationError      a setting is missing or wrong: fail fast, exit code 3
+    ├── InvalidInput            a timestamp, window or message that breaks its contract
+    ├── ApiError                the polled API did not give a valid answer: retried by redelivery
+    │   ├── ApiUnreachable      no connection, a broken one, or the total deadline passed
+    │   ├── ApiStatusError      any status but 200 (carries `status` and `retry_after_seconds`)
+    │   └── ApiPayloadError     200, but not the answer that was asked for
+    ├── QueueError              the queue refused or could not be reached
+    └── StoreError              the store refused or could not be reached
+
+A duplicate write and a held lock are outcomes, not errors. Messages are one line, name the place and
+never carry a header, a key or a signature: they end up in logs and dead letters.
+"""
+
+from __future__ import annotations
+
+
+class KizamiError(Exception):
+    """The root: whatever kizami raises on purpose."""
+
+
+class ConfigurationError(KizamiError):
+    """A setting is missing or wrong; `place` says where it stands (a variable, or a line of the file)."""
+
+    def __init__(self, place: str, problem: str) -> None:
+        super().__init__(f"{place}: {problem}")
+        self.place = place
+        self.problem = problem
+
+
+class InvalidInput(KizamiError):
+    """A value breaks its contract; `field` names it."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+        self.problem = problem
+
+
+class ApiError(KizamiError):
+    """The polled API gave no valid answer."""
+
+
+class ApiUnreachable(ApiError):
+    """No answer: refused, reset, hung or too slow."""
+
+
+class ApiStatusError(ApiError):
+    """An answer whose status is not 200."""
+
+    def __init__(self, status: int, retry_after_seconds: float | None = None) -> None:
+        super().__init__(f"status {status}, expected 200")
+        self.status = status
+        self.retry_after_seconds = retry_after_seconds
+
+
+class ApiPayloadError(ApiError):
+    """Status 200 with a body that is not the answer to the question."""
+
+
+class QueueError(KizamiError):
+    """The queue refused the operation or could not be reached."""
+
+
+class StoreError(KizamiError):
+    """The store refused the operation or could not be reached."""

@@ -1,0 +1,37 @@
+"""How a log line looks: one JSON object with a UTC timestamp and the fields of `extra` (standard `logging`)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class JsonFormatter(logging.Formatter):
+    """Writes a record as one line of JSON: timestamp, level, logger, message, then what `extra` carried."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")[:23] + "Z",
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line.update((name, value) for name, value in vars(record).items() if name not in _STANDARD)
+        if record.exc_info:
+            line["stackTrace"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def use_json_logs(level: int = logging.INFO, stream: TextIO | None = None) -> None:
+    """Send the log of everything in kizami to `stream` (default stderr) as JSON lines, and only there."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    logger = logging.getLogger("kizami")
+    logger.handlers[:] = [handler]
+    logger.setLevel(level)
+    logger.propagate = False

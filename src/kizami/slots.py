@@ -1,0 +1,212 @@
+"""Slot time: where every record stands on the time axis, and how an instant is written.
+
+Instants are aware UTC datetimes. On the wire and as keys they are `YYYY-MM-DDTHH:mm:ssZ` in ASCII and
+nothing else (`parse_instant`, `format_instant`). Only the mock API reads ISO 8601 at large (`parse_iso8601`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, timezone
+
+from kizami.errors import InvalidInput
+
+DEFAULT_INTERVAL_SECONDS = 5
+INTERVALS = tuple(seconds for seconds in range(1, 61) if 60 % seconds == 0)
+MINUTE = timedelta(minutes=1)
+
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+_DURATION = re.compile(r"(\d{1,9})(s|m|h|d|w)", re.ASCII)
+_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Window:
+    """The half-open span [start, end) that a request asks about; its start is the slot time."""
+
+    start: datetime
+    end: datetime
+
+    def __post_init__(self) -> None:
+        if self.start >= self.end:
+            raise InvalidInput("from", "must be before to")
+
+    @classmethod
+    def of_slot(cls, slot: datetime, interval_seconds: int) -> Window:
+        """The window of the slot that starts at `slot`, which must stand on the interval's boundary."""
+        window = cls(slot, shift(slot, interval_seconds))
+        require_slot_window(window, interval_seconds)
+        return window
+
+    @property
+    def seconds(self) -> float:
+        """How long the window is."""
+        return (self.end - self.start).total_seconds()
+
+
+def to_utc(instant: datetime) -> datetime:
+    """The same instant in UTC; a naive datetime names no instant and is refused."""
+    if instant.tzinfo is UTC:
+        return instant
+    if instant.utcoffset() is None:
+        raise InvalidInput("timestamp", f"{instant.isoformat()} has no time zone; use an aware datetime")
+    try:
+        return instant.astimezone(UTC)
+    except (OverflowError, ValueError):
+        raise InvalidInput("timestamp", f"{instant.isoformat()} is outside years 0001 to 9999 in UTC") from None
+
+
+def shift(instant: datetime, seconds: float) -> datetime:
+    """`instant` moved by `seconds`, refused where it would leave years 0001 to 9999."""
+    try:
+        return instant + timedelta(seconds=seconds)
+    except OverflowError:
+        raise InvalidInput(
+            "timestamp", f"{instant.isoformat()} moved by {seconds} s is outside years 0001 to 9999"
+        ) from None
+
+
+def require_interval(seconds: int) -> int:
+    """`seconds` if slots of that length tile a minute, else InvalidInput."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int) or seconds not in INTERVALS:
+        choices = ", ".join(map(str, INTERVALS))
+        raise InvalidInput("interval", f"{seconds!r} does not divide a minute; use one of {choices}")
+    return seconds
+
+
+def floor_to_slot(instant: datetime, interval_seconds: int = DEFAULT_INTERVAL_SECONDS) -> datetime:
+    """The start of the slot that `instant` falls in: seconds cut down to the interval's multiple."""
+    utc = to_utc(instant)
+    second = utc.second - utc.second % require_interval(interval_seconds)
+    return utc.replace(second=second, microsecond=0)
+
+
+def floor_to_minute(instant: datetime) -> datetime:
+    """The start of the minute that `instant` falls in."""
+    return floor_to_slot(instant, 60)
+
+
+def slot_time(instant: datetime, interval_seconds: int = DEFAULT_INTERVAL_SECONDS) -> str:
+    """The slot of `instant` as it is written in keys, such as 2025-12-02T10:23:05Z."""
+    return format_instant(floor_to_slot(instant, interval_seconds))
+
+
+def require_slot_window(window: Window, interval_seconds: int) -> None:
+    """Refuse a window that is not exactly one slot: its count could not be any slot's record."""
+    if floor_to_slot(window.start, interval_seconds) != window.start:
+        raise InvalidInput("from", f"{window.start.isoformat()} is not on a {interval_seconds}-second boundary")
+    if window.end - window.start != timedelta(seconds=interval_seconds):
+        raise InvalidInput("to", f"must be {interval_seconds} seconds after from, not {window.seconds:g}")
+
+
+def slots_between(start: datetime, end: datetime, interval_seconds: int) -> Iterator[datetime]:
+    """The slots that begin in [start, end), oldest first."""
+    step = timedelta(seconds=interval_seconds)
+    slot = floor_to_slot(start, interval_seconds)
+    if slot < start:
+        slot += step
+    while slot < end:
+        yield slot
+        slot += step
+
+
+def format_instant(instant: datetime) -> str:
+    """`YYYY-MM-DDTHH:mm:ssZ`; fractions of a second have no place in it and are refused."""
+    utc = to_utc(instant)
+    if utc.microsecond:
+        raise InvalidInput("timestamp", f"{utc.isoformat()} has a fraction of a second")
+    return utc.isoformat()[:19] + "Z"
+
+
+def parse_instant(text: object, field: str = "timestamp") -> datetime:
+    """The instant that `YYYY-MM-DDTHH:mm:ssZ` names; anything else, leap seconds included, is InvalidInput."""
+    if not isinstance(text, str) or not _INSTANT.fullmatch(text):
+        raise InvalidInput(field, f"{shorten(text)} is not a timestamp like 2025-12-02T10:23:05Z")
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidInput(field, f"{shorten(text)} is not a real time: {error}") from None
+
+
+def parse_duration(value: object, field: str = "duration") -> int:
+    """Whole seconds from `90`, `"90s"`, `"10m"`, `"2h"`, `"7d"` or `"1w"`."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise InvalidInput(field, f"{shorten(value)} is not a duration like 30s, 10m, 2h or 7d")
+    return int(match[1]) * _UNIT_SECONDS[match[2]]
+
+
+# ISO 8601 at large: extended or basic format, not mixed; calendar, week or ordinal date; an offset is required.
+_ISO_EXTENDED = re.compile(
+    r"(?P<date>\d{4}-(?:\d\d-\d\d|W\d\d-\d|\d{3}))T(?P<hour>\d\d)(?::(?P<minute>\d\d)(?::(?P<second>\d\d))?)?"
+    r"(?:[.,](?P<fraction>\d+))?(?P<offset>Z|[+-]\d\d(?::\d\d)?)",
+    re.ASCII,
+)
+_ISO_BASIC = re.compile(
+    r"(?P<date>\d{4}(?:\d{4}|W\d{3}|\d{3}))T(?P<hour>\d\d)(?:(?P<minute>\d\d)(?P<second>\d\d)?)?"
+    r"(?:[.,](?P<fraction>\d+))?(?P<offset>Z|[+-]\d\d(?:\d\d)?)",
+    re.ASCII,
+)
+
+
+def parse_iso8601(text: str, field: str = "timestamp") -> datetime:
+    """The instant that any valid ISO 8601 date-time names, in UTC, cut to the microsecond.
+
+    Refused: times without an offset (they name no instant), leap seconds, years outside 0001 to 9999.
+    """
+    match = _ISO_EXTENDED.fullmatch(text) or _ISO_BASIC.fullmatch(text)
+    if match is None:
+        raise InvalidInput(
+            field, f"{shorten(text)} is not an ISO 8601 date-time with an offset, like 2025-12-02T10:23:05Z"
+        )
+    try:
+        return _instant_of(match)
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput(field, f"{shorten(text)} is not a real time: {error}") from None
+
+
+def _instant_of(match: re.Match[str]) -> datetime:
+    hour, minute, second = (int(match[part] or 0) for part in ("hour", "minute", "second"))
+    # A decimal fraction belongs to the lowest unit that is written: hours, minutes or seconds.
+    unit = 1 if match["second"] else 60 if match["minute"] else 3600
+    digits = match["fraction"] or "0"
+    fraction = timedelta(microseconds=int(digits[:12]) * unit * 1_000_000 // 10 ** len(digits[:12]))
+    days = timedelta(0)
+    if hour == 24:  # the end of a day, which is the start of the next
+        if minute or second or fraction:
+            raise ValueError("hour 24 is only valid as 24:00:00")
+        hour, days = 0, timedelta(days=1)
+    day = _date_of(match["date"])
+    moment = datetime.combine(day, time(hour, minute, second, tzinfo=_zone_of(match["offset"])))
+    return (moment + fraction + days).astimezone(UTC)
+
+
+def _date_of(text: str) -> date:
+    year, rest = int(text[:4]), text[4:].replace("-", "")
+    if len(rest) == 3:  # an ordinal date: the day of the year
+        day = date(year, 1, 1) + timedelta(days=int(rest) - 1)
+        if day.year != year:
+            raise ValueError(f"day {rest} is not in year {year:04d}")
+        return day
+    return date.fromisoformat(text)
+
+
+def _zone_of(text: str) -> timezone:
+    if text == "Z":
+        return UTC
+    digits = text[1:].replace(":", "")
+    hours, minutes = int(digits[:2]), int(digits[2:] or 0)
+    if hours > 23 or minutes > 59:
+        raise ValueError(f"{text} is not an offset")
+    offset = timedelta(hours=hours, minutes=minutes)
+    return timezone(-offset if text[0] == "-" else offset)
+
+
+def shorten(value: object, limit: int = 60) -> str:
+    """A value as an error may quote it: its repr, at most `limit` characters."""
+    text = repr(value[: limit + 1] if isinstance(value, str) else value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
