@@ -24,6 +24,8 @@ class JsonFormatter(logging.Formatter):
         line.update((name, value) for name, value in vars(record).items() if name not in _STANDARD)
         if record.exc_info:
             line["stackTrace"] = self.formatException(record.exc_info)
+        elif record.stack_info:
+            line["stackTrace"] = record.stack_info
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
