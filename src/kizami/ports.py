@@ -121,7 +121,7 @@ class PointStore(Protocol):
         """
 
     def points(self, company_id: str, month: str) -> Iterator[UserPoints]:
-        """The company's points of a month (`yyyymm`), by user number in ascending order; StoreError."""
+        """The company's points of a month (`yyyymm`), in no promised order; StoreError."""
 
 
 class UsersApi(Protocol):

@@ -263,8 +263,8 @@ def test_aggregation_007_an_api_that_cannot_be_reached_ends_the_run_with_the_loc
         (200, b"{}", 'ApiPayloadError: the body is not a JSON object with a list "users"'),
         (200, b'{"users": {}}', 'ApiPayloadError: the body is not a JSON object with a list "users"'),
         (200, b'{"users": null}', 'ApiPayloadError: the body is not a JSON object with a list "users"'),
-        (200, b'{"users": [], "users": []}', "ApiPayloadError: the body is a key occurs twice"),
-        (200, b'{"users": [NaN]}', "ApiPayloadError: the body is NaN is not JSON"),
+        (200, b'{"users": [], "users": []}', "ApiPayloadError: the body is not unambiguous: a key occurs twice"),
+        (200, b'{"users": [NaN]}', "ApiPayloadError: the body is not JSON: NaN is no number"),
         (200, b"[" * 100_000, "ApiPayloadError: the body is nested too deeply"),
     ],
 )

@@ -35,7 +35,7 @@ def test_a_reference_is_read_and_written_back():
             f'{{"CompanyId": "a", "{CANARY}": 1}}',
             "message: has a field other than CompanyId, ApiKey and ApiKeyRef",
         ),
-        (f'{{"ApiKey": "{CANARY}", "ApiKey": "{CANARY}"}}', "message: a key occurs twice"),
+        (f'{{"ApiKey": "{CANARY}", "ApiKey": "{CANARY}"}}', "message: not unambiguous: a key occurs twice"),
         (f'{{"ApiKey": "{CANARY}"}}', "CompanyId: is missing"),
         (f'{{"CompanyId": "", "ApiKey": "{CANARY}"}}', "CompanyId: is not 1 to 128"),
         (f'{{"CompanyId": null, "ApiKey": "{CANARY}"}}', "CompanyId: is not 1 to 128"),

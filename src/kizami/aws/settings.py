@@ -34,23 +34,15 @@ class CollectorSettings:
 
 def sender_settings(environment: Environment) -> SenderSettings:
     """`QUEUE_URL`, and `WINDOW_LAG_SECONDS` (default 0, the seeds' own timing)."""
-    url = _require(environment, "QUEUE_URL")
-    try:
-        path = require_base_url(url).path
-    except InvalidInput as error:
-        raise ConfigurationError("QUEUE_URL", error.problem) from None
-    if not path.strip("/"):
-        raise ConfigurationError("QUEUE_URL", "must be like https://sqs.REGION.amazonaws.com/ACCOUNT/QUEUE")
+    url = require_queue_url(environment)
     lag = _number(environment, "WINDOW_LAG_SECONDS", 0)
     return SenderSettings(url, _one_target({"lag": "WINDOW_LAG_SECONDS"}, lag_seconds=lag))
 
 
 def collector_settings(environment: Environment) -> CollectorSettings:
     """`AI_API_BASE_URL`, `AI_METRICS_TABLE_NAME`, and `KIZAMI_API_TIMEOUT_SECONDS` (default 10)."""
-    url = _require(environment, "AI_API_BASE_URL")
-    table = _require(environment, "AI_METRICS_TABLE_NAME")
-    if not _TABLE_NAME.fullmatch(table):
-        raise ConfigurationError("AI_METRICS_TABLE_NAME", "must be 3 to 255 letters, digits or _ . -")
+    url = require_variable(environment, "AI_API_BASE_URL")
+    table = require_table_name(environment, "AI_METRICS_TABLE_NAME")
     timeout = _number(environment, "KIZAMI_API_TIMEOUT_SECONDS", DEFAULT_TIMEOUT_SECONDS)
     names = {"url": "AI_API_BASE_URL", "timeout": "KIZAMI_API_TIMEOUT_SECONDS"}
     return CollectorSettings(table, _one_target(names, url=url, timeout_seconds=timeout))
@@ -64,7 +56,28 @@ def _one_target(names: Mapping[str, str], **fields: Any) -> Config:
         raise ConfigurationError(names[error.field], error.problem) from None
 
 
-def _require(environment: Environment, name: str) -> str:
+def require_queue_url(environment: Environment) -> str:
+    """`QUEUE_URL`, where a function sends its messages."""
+    url = require_variable(environment, "QUEUE_URL")
+    try:
+        path = require_base_url(url).path
+    except InvalidInput as error:
+        raise ConfigurationError("QUEUE_URL", error.problem) from None
+    if not path.strip("/"):
+        raise ConfigurationError("QUEUE_URL", "must be like https://sqs.REGION.amazonaws.com/ACCOUNT/QUEUE")
+    return url
+
+
+def require_table_name(environment: Environment, name: str) -> str:
+    """The name of a DynamoDB table in the variable `name`."""
+    table = require_variable(environment, name)
+    if not _TABLE_NAME.fullmatch(table):
+        raise ConfigurationError(name, "must be 3 to 255 letters, digits or _ . -")
+    return table
+
+
+def require_variable(environment: Environment, name: str) -> str:
+    """The variable's value, else ConfigurationError."""
     value = environment.get(name, "")
     if not value:
         raise ConfigurationError(name, "is not set; the function needs it in its environment")
