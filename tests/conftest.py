@@ -43,6 +43,7 @@ def dynamodb_local_endpoint() -> Iterator[str]:
 def no_connection_outlives_the_tests() -> Iterator[None]:
     """The functions keep theirs for the next invocation; here there is none."""
     yield
-    for module, client in [("sqs", "sqs_client"), ("dynamodb", "dynamodb_client"), ("collector", "api_client")]:
+    clients = [("sqs", "sqs_client"), ("dynamodb", "dynamodb_client"), ("secrets_manager", "secrets_client")]
+    for module, client in [*clients, ("collector", "api_client")]:
         if loaded := sys.modules.get(f"kizami.aws.{module}"):
             getattr(loaded, client)().close()
