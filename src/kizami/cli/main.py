@@ -68,10 +68,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def one_line(error: click.ClickException) -> str:
-    """What Click has to say in one line, with the help to read."""
+    """What Click has to say, in one line, and for a usage error the help to read."""
     problem = " ".join(error.format_message().split()).removesuffix(".")
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    return f"{problem} (see {context.command_path} --help)" if context else problem
+    if not isinstance(error, click.UsageError):
+        return problem
+    return f"{problem} (see {error.ctx.command_path if error.ctx else 'kizami'} --help)"
 
 
 def exit_code(error: KizamiError) -> int:

@@ -36,13 +36,16 @@ async def _serve(host: str, port: int) -> None:
     with contextlib.suppress(NotImplementedError):  # Windows has no SIGTERM to wait for
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with MockServer(host, port) as server:
-        _announce(server)
+        announce(server)
         await stop.wait()
 
 
-def _announce(server: MockServer) -> None:
+def announce(server: MockServer) -> None:
+    """Say where it listens, and warn where that is not only this machine."""
     if not server.address.is_loopback:
         click.echo(
-            f"kizami: warning: {server.address} is not a loopback address; whoever reaches it may ask", err=True
+            f"kizami: warning: {server.address} is not a loopback address: everyone who can reach it may ask, "
+            "there is no authentication",
+            err=True,
         )
     click.echo(f"kizami: the mock API is on {server.url} (Ctrl-C ends it)", err=True)

@@ -83,15 +83,15 @@ class MockServer:
 def listen(host: str, port: int) -> socket.socket:
     """A socket that listens on the host's first address (IPv4 before IPv6), else ConfigurationError."""
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if not 0 <= port <= 65535:
+        raise ConfigurationError(place, "a port is a number from 0 to 65535; choose one with --port")
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise ConfigurationError(place, "there is no such host; choose another with --host") from None
     family, _, _, _, address = min(found, key=lambda info: info[0] != socket.AF_INET)
     try:
-        return socket.create_server((address[0], port, *address[2:]), family=family, backlog=1024)
-    except OverflowError:
-        raise ConfigurationError(place, "a port is a number from 0 to 65535; choose one with --port") from None
+        return socket.create_server(address, family=family, backlog=1024)
     except OSError as error:
         problem = _REMEDIES.get(error.errno or 0, f"can't be listened on: {error.strerror}")
         raise ConfigurationError(place, problem) from None
