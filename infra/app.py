@@ -4,35 +4,42 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from aws_cdk import App, Validations
+from aws_cdk import App, Stack, Validations
 from cdk_nag import AwsSolutionsChecks
 
 from infra.settings import settings_from_context
 from infra.stack import DataCollectionSchedulerStack
-from kizami.errors import ConfigurationError, KizamiError
+from kizami.errors import ConfigurationError
 
 CONFIGURATION, CHECK_FAILED = 3, 5  # exit codes as of the command line
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Synthesize; every AwsSolutions finding that nobody acknowledged with a reason fails it."""
+    """Synthesize into the directory that the `cdk` command names, else into cdk.out."""
+    directory = os.environ.get("CDK_OUTDIR")
     try:
-        app = App(outdir=os.environ.get("CDK_OUTDIR", "cdk.out"), context=read_context(arguments))
-        settings = settings_from_context(app.node.get_all_context())
-        stack = DataCollectionSchedulerStack(app, settings.stack_name, settings)
-    except KizamiError as error:
-        sys.exit(complain(error))
-    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
-    try:
-        app.synth()
+        stack = synthesize(read_context(arguments), directory or "cdk.out")
+    except ConfigurationError as error:
+        sys.stderr.write(f"kizami: {error}\n")
+        sys.exit(CONFIGURATION)
     except RuntimeError as error:
         if "ValidationFailed" not in str(error):
             raise
         sys.exit(CHECK_FAILED)  # the findings are on stderr
-    if "CDK_OUTDIR" not in os.environ:
-        sys.stdout.write(f"{app.outdir}/{stack.template_file}\n")
+    if not directory:
+        sys.stdout.write(f"cdk.out/{stack.template_file}\n")
+
+
+def synthesize(context: Mapping[str, str], directory: str) -> Stack:
+    """The stack, its template written; an AwsSolutions finding that nobody acknowledged with a reason fails it."""
+    app = App(outdir=directory, context=dict(context))
+    settings = settings_from_context(app.node.get_all_context())
+    stack = DataCollectionSchedulerStack(app, settings.stack_name, settings)
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    app.synth()
+    return stack
 
 
 def read_context(arguments: Sequence[str]) -> dict[str, str]:
@@ -41,12 +48,6 @@ def read_context(arguments: Sequence[str]) -> dict[str, str]:
         if "=" not in argument:
             raise ConfigurationError("arguments", f"{argument!r} is not of the form name=value")
     return dict(argument.split("=", 1) for argument in arguments)
-
-
-def complain(error: KizamiError) -> int:
-    """Say what is wrong in one line; the answer is the exit code."""
-    sys.stderr.write(f"kizami: {error}\n")
-    return CONFIGURATION
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The CloudWatch dashboard: alarms, then counts, lateness, coverage, errors and queue, each over the same hours."""
+"""The CloudWatch dashboard: alarms, counts, lateness, coverage, errors and the queues, over the same hours."""
 
 from __future__ import annotations
 

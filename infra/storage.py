@@ -6,6 +6,7 @@ from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
+from infra.findings import acknowledge
 from infra.foundation import Foundation
 
 
@@ -29,6 +30,8 @@ class Storage(Construct):
             ),
             encryption_key=foundation.table_key,
         )
+        if not settings.point_in_time_recovery:
+            acknowledge(self.table, {"DDB3": "The context (point_in_time_recovery=false) asks for none."})
 
 
 def _text_key(name: str) -> dynamodb.Attribute:
