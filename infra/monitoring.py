@@ -71,11 +71,11 @@ class Monitoring(Construct):
         )
 
     def _watch_coverage(self) -> None:
-        self.coverage = self._published("Coverage", "Minimum")
+        self.coverage = self._published("LowestCoverage", "Minimum")
         self.missing = self._published("MissingSlots", "Maximum")
         self._alarm(
             "Coverage",
-            "Too many slots of the last hours have no record, or the reconciler does not run.",
+            "A target lacks too many slots of the last hours, or the reconciler does not run.",
             self.coverage,
             below=self._settings.coverage_alarm_percent,
             periods=2,

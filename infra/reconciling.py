@@ -43,6 +43,7 @@ class Reconciling(Construct):
                 "QUEUE_URL": self.queue.queue_url,
                 "AI_METRICS_TABLE_NAME": table.table_name,
                 "KIZAMI_STACK": Aws.STACK_NAME,
+                "KIZAMI_RECONCILE_MINUTES": str(settings.reconcile_minutes),
                 "KIZAMI_RECONCILE_HOURS": str(settings.reconcile_hours),
                 "KIZAMI_RECONCILE_LIMIT": str(settings.reconcile_limit),
                 "KIZAMI_GRACE_SECONDS": str(settings.grace_seconds),

@@ -118,12 +118,12 @@ def test_every_alarm_of_the_runbook_is_there_and_tells_somebody(template: Templa
         "ApproximateAgeOfOldestMessage",
         "Errors",
         "Invocations",
-        "Coverage",
+        "LowestCoverage",
     }
     assert all(alarm["AlarmActions"] == alarm["OKActions"] == [topic] for alarm in alarms)
 
 
-@pytest.mark.parametrize("metric", ["Invocations", "Coverage"])
+@pytest.mark.parametrize("metric", ["Invocations", "LowestCoverage"])
 def test_silence_rings_where_a_value_must_not_fall(template: Template, metric: str) -> None:
     alarms = [alarm["Properties"] for alarm in template.resources("AWS::CloudWatch::Alarm").values()]
     (alarm,) = [alarm for alarm in alarms if alarm["MetricName"] == metric]
