@@ -85,14 +85,19 @@ def plan_run(
 
 def _plan_target(finding: Finding, now: datetime, policy: ReconcilePolicy) -> Iterator[ScheduleMessage]:
     target = finding.target
-    gaps = finding.gaps if finding.answers else finding.gaps[-1:]
-    messages = (
+    # A target that is down would only turn every slot into one more dead letter: it is probed with one.
+    gaps = finding.gaps if finding.answers else tuple(map(_newest_slot, finding.gaps[-1:]))
+    return (
         message
         for message in plan_backfill(target, gaps)
         if is_turn(shift(message.window.start, target.lag_seconds), now, policy)
     )
-    # A target that is down would only turn every slot into one more dead letter: it is probed with one.
-    return messages if finding.answers else islice(messages, 1)
+
+
+def _newest_slot(gap: Gap) -> Gap:
+    """A gap of one slot. The newest: a first record far back would make all the time since then expected."""
+    interval = (gap.end - gap.start) / gap.slots
+    return Gap(gap.end - interval, gap.end, 1)
 
 
 def is_turn(due: datetime, now: datetime, policy: ReconcilePolicy) -> bool:

@@ -76,7 +76,7 @@ def test_a_target_born_within_the_grace_expects_nothing_yet() -> None:
 def test_a_target_that_never_had_a_record_is_not_complete_and_is_probed_with_one_slot() -> None:
     finding = examine([])
     assert finding.completeness.ratio == 0.0
-    assert asked(plan_run([finding], NOW, POLICY)) == [finding.gaps[-1].start]
+    assert asked(plan_run([finding], NOW, POLICY)) == [ago(16)]  # the newest whose grace is over
 
 
 def test_a_target_that_is_down_is_probed_with_one_slot_and_not_turned_into_dead_letters() -> None:
