@@ -1,6 +1,6 @@
 # Every target sets up what it needs in .venv; a second run finds it done.
 .DEFAULT_GOAL := help
-.PHONY: help up test check fmt synth diff deploy destroy clean lock
+.PHONY: help up test check fmt openapi synth diff deploy destroy clean lock
 
 PYTHON ?= python3
 VENV := .venv
@@ -31,6 +31,10 @@ check: $(VENV)/.dev  ## ruff, strict mypy, and the house's own rules
 fmt: $(VENV)/.dev  ## put the code into its one format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+openapi: $(VENV)/.dev  ## write the openapi.json that the mock API serves from docs/openapi.yaml
+	@$(BIN)/python -c 'import json, yaml; json.dump(yaml.safe_load(open("docs/openapi.yaml")), \
+	  open("src/kizami/mock_api/openapi.json", "w"), indent=1)'
 
 # AWS: CONTEXT="name=value …" says what the deployment is told, see docs/operations.md.
 synth: $(VENV)/.infra  ## write the CloudFormation template to cdk.out; needs no AWS account
