@@ -1,4 +1,4 @@
-"""A local AWS of its own process that deploys the real template, runs the functions, fires the rules, enforces IAM."""
+"""A local AWS in a process of its own: deploys the real template, runs functions, fires rules, enforces IAM."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
+
 from conftest import skip_for_lack_of
 from template import Template
 
@@ -81,9 +82,7 @@ class LocalAws:
         s3.create_bucket(Bucket=bucket)
         for path in template.directory.glob("asset.*.zip"):
             s3.put_object(Bucket=bucket, Key=path.name.removeprefix("asset."), Body=path.read_bytes())
-        ssm.put_parameter(
-            Name="/cdk-bootstrap/hnb659fds/version", Value="30", Type="String", Overwrite=True
-        )
+        ssm.put_parameter(Name="/cdk-bootstrap/hnb659fds/version", Value="30", Type="String", Overwrite=True)
 
 
 class DeployedStack:
@@ -115,10 +114,14 @@ class DeployedStack:
 
     def rows(self, metric: str = "ai_response_count") -> dict[str, dict[str, Any]]:
         """The records of a metric by slot time, read as anybody else would read them."""
-        pages = self.aws.client("dynamodb").get_paginator("query").paginate(
-            TableName=self.outputs["MetricsTableName"],
-            KeyConditionExpression="metricName = :m",
-            ExpressionAttributeValues={":m": {"S": metric}},
+        pages = (
+            self.aws.client("dynamodb")
+            .get_paginator("query")
+            .paginate(
+                TableName=self.outputs["MetricsTableName"],
+                KeyConditionExpression="metricName = :m",
+                ExpressionAttributeValues={":m": {"S": metric}},
+            )
         )
         return {item["slotTime"]["S"]: item for page in pages for item in page["Items"]}
 

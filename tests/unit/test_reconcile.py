@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,7 +91,8 @@ def test_a_target_that_answers_again_gets_all_its_missing_slots_within_the_runs_
     finding = examine(stored(slot for slot in ALL if slot < ago(40) or slot > ago(2)))
     assert finding.answers
     runs = [NOW + timedelta(seconds=300 * run) for run in range(4)]
-    slots = [slot for run in runs for slot in asked(plan_run([finding], run, ReconcilePolicy(3600, 960, 300, 9999)))]
+    unbounded = ReconcilePolicy(3600, 960, 300, 9999)
+    slots = [slot for run in runs for slot in asked(plan_run([finding], run, unbounded))]
     missing = [slot for gap in finding.gaps for slot in slots_between(gap.start, gap.end, 5)]
     assert sorted(slots) == missing
 
@@ -137,5 +139,5 @@ def test_a_slot_is_never_asked_for_twice_within_a_grace(age: int, grace: int, pe
     runs = [start + timedelta(seconds=period * number) for number in range(60)]
     turns = [run for run in runs if is_turn(NOW, run, policy)]
     assert turns[0] == start
-    assert all((b - a).total_seconds() >= grace for a, b in zip(turns, turns[1:], strict=False))
+    assert all((b - a).total_seconds() >= grace for a, b in pairwise(turns))
     assert len(turns) > 1
