@@ -347,7 +347,9 @@ def test_a_secrets_manager_that_does_not_answer_is_007(
     monkeypatch.setenv("AWS_ENDPOINT_URL_SECRETSMANAGER", faults.refused_url())
     with FaultServer(answering()) as server:
         assert run(server, monkeypatch, by_reference("acme/key")) == [{"itemIdentifier": "message-0"}]
-    assert "ApiUnreachable: GetSecretValue: Unreachable" in log_lines(capsys)[2]["message"]
+    assert (
+        "secretsmanager:acme/key: cannot be read: GetSecretValue: Unreachable" in log_lines(capsys)[2]["message"]
+    )
 
 
 def test_an_unexpected_fault_is_999_with_a_stack_trace_that_shows_no_secret(
