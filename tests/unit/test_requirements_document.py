@@ -10,7 +10,6 @@ import pytest
 from house.requirements import expected, requirement_faults
 from house.tree import ROOT
 
-
 NEW = "def test_requirement_5_4_new(): ...\ndef test_requirement_5_4_x"
 
 
