@@ -6,12 +6,12 @@ import json
 import time
 
 import pytest
-from local_aws import create_metrics_table, create_queue, environment, sqs_at
-from twins import ManualClock, MemoryMetricStore, MemoryQueue, QueueKit
 
 from kizami.aws.dynamodb import DynamoDbMetricStore
 from kizami.aws.sqs import SqsQueue
 from kizami.ports import MetricStore
+from local_aws import create_metrics_table, create_queue, lead_to, sqs_at
+from twins import ManualClock, MemoryMetricStore, MemoryQueue, QueueKit
 
 VISIBILITY_SECONDS = 2
 MAX_RECEIVES = 2
@@ -23,8 +23,7 @@ def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Me
     if request.param == "memory":
         return MemoryMetricStore()
     endpoint = request.getfixturevalue(request.param.replace("-", "_") + "_endpoint")
-    for name, value in environment(endpoint).items():
-        monkeypatch.setenv(name, value)
+    lead_to(endpoint, monkeypatch)
     return DynamoDbMetricStore(create_metrics_table(endpoint))
 
 
@@ -42,8 +41,7 @@ def _memory_kit() -> QueueKit:
 
 def _moto_kit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> QueueKit:
     endpoint = request.getfixturevalue("moto_endpoint")
-    for name, value in environment(endpoint).items():
-        monkeypatch.setenv(name, value)
+    lead_to(endpoint, monkeypatch)
     dead_letter_url = create_queue(endpoint)
     redrive = {"deadLetterTargetArn": _arn(endpoint, dead_letter_url), "maxReceiveCount": str(MAX_RECEIVES)}
     attributes = {"VisibilityTimeout": str(VISIBILITY_SECONDS), "RedrivePolicy": json.dumps(redrive)}

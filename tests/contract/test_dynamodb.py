@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from local_aws import create_metrics_table, dynamodb_at, environment
 
+from fault_server import refused_url
 from kizami.aws.dynamodb import DynamoDbMetricStore
 from kizami.errors import StoreError
 from kizami.messages import MetricRecord
 from kizami.ports import PutOutcome
+from local_aws import create_metrics_table, dynamodb_at, lead_to
 
 SLOT = datetime(2025, 12, 2, 10, 23, 5, tzinfo=UTC)
 RECORD = MetricRecord("ai_response_count", SLOT, 7, SLOT + timedelta(seconds=1, microseconds=250_000))
@@ -21,8 +22,7 @@ KEY = {"metricName": {"S": "ai_response_count"}, "slotTime": {"S": "2025-12-02T1
 @pytest.fixture(params=["moto", "dynamodb-local"])
 def endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     found: str = request.getfixturevalue(request.param.replace("-", "_") + "_endpoint")
-    for name, value in environment(found).items():
-        monkeypatch.setenv(name, value)
+    lead_to(found, monkeypatch)
     return found
 
 
@@ -82,7 +82,6 @@ def test_a_missing_table_is_a_store_error(endpoint: str) -> None:
 
 
 def test_an_endpoint_that_nobody_listens_on_is_a_store_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in environment("http://127.0.0.1:9").items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(StoreError, match="PutItem: Unreachable: .*Connection refused"):
+    lead_to(refused_url(), monkeypatch)
+    with pytest.raises(StoreError, match=r"PutItem: Unreachable: .*Connection refused"):
         DynamoDbMetricStore("AiResponseMetrics").put_if_absent(RECORD)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from twins import QueueKit
 
 from kizami.messages import read_message, write_message
 from kizami.ports import Received
 from kizami.sender import PlannedMessage, plan_minute
 from kizami.targets import Target
+from twins import QueueKit
 
 PLAN = plan_minute(datetime(2025, 12, 2, 10, 23, tzinfo=UTC), Target())
 
