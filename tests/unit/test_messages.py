@@ -46,6 +46,10 @@ class TestScheduleMessage:
         message = ScheduleMessage(WINDOW, metric)
         assert read_message(write_message(message)) == message
 
+    def test_requirement_2_1_the_window_is_taken_from_the_message(self) -> None:
+        body = '{"from": "2025-12-02T10:23:00Z", "to": "2025-12-02T10:23:05Z"}'
+        assert read_message(body) == ScheduleMessage(WINDOW, "ai_response_count")
+
     def test_a_named_default_metric_is_the_same_message(self) -> None:
         assert read_message(message_body(metric="ai_response_count")) == ScheduleMessage(WINDOW)
 
