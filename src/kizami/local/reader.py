@@ -6,10 +6,13 @@ are read piece by piece. Ranges are [start, end), their order is ascending, an u
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +20,33 @@ import apsw
 
 from kizami.coverage import Completeness, Span
 from kizami.errors import StoreError
+from kizami.local.batches import BACKFILL
 from kizami.local.database import TALLY_SECONDS, open_database, sqlite_errors
 from kizami.local.metrics import KnownMetric, known_metric, known_metrics
 from kizami.local.moments import from_ms, from_seconds, to_ms, to_seconds
 from kizami.messages import MetricRecord
 
-# The buckets in which the metric has rows, found by hopping from one bucket to the next.
-_BUCKETS = """
+# The buckets in which the metric has rows and how many, found by hopping from one bucket to the next.
+_TALLIES = """
 WITH RECURSIVE hop (bucket) AS (
     SELECT min(bucket) FROM tallies WHERE bucket > :start - :width AND bucket < :end
     UNION ALL
     SELECT (SELECT min(bucket) FROM tallies WHERE bucket > hop.bucket AND bucket < :end)
     FROM hop WHERE hop.bucket IS NOT NULL
 )
-SELECT hop.bucket FROM hop CROSS JOIN tallies ON tallies.bucket = hop.bucket AND metric_id = :metric
+SELECT hop.bucket, stored FROM hop CROSS JOIN tallies ON tallies.bucket = hop.bucket AND metric_id = :metric
 """
 
-# The metric's rows of one bucket: its grid joined with the primary key, so that no other metric's rows are read.
-_OF_BUCKET = """
+# The metric's rows at the points of its grid, by primary key, so that no other metric's rows are read.
+_ON_GRID = """
 WITH RECURSIVE grid (slot) AS (
     SELECT :start WHERE :start < :end
     UNION ALL SELECT slot + :step FROM grid WHERE slot + :step < :end
 )
-SELECT {columns} FROM grid CROSS JOIN slots AS row ON row.slot = grid.slot AND row.metric_id = :metric
+SELECT {columns} FROM grid CROSS JOIN {table} AS row ON row.slot = grid.slot AND row.metric_id = :metric
 """
+_GRID_POINTS = 20_000  # the most that are looked up one by one
 
-# The queue and the dead letters are small enough to be looked through.
 _OF_RANGE = "SELECT {columns} FROM {table} AS row WHERE slot >= :start AND slot < :end AND metric_id = :metric"
 
 # Whole buckets are tallied already; only the rows before the first and after the last one are counted.
@@ -54,7 +58,18 @@ SELECT name, sum(stored) FROM (
 ) JOIN metrics ON id = metric_id GROUP BY metric_id
 """
 
-_LATENESS = "SELECT late_ms FROM slots WHERE slot >= ? AND slot < ? AND NOT backfilled ORDER BY late_ms"
+# Nearly every metric has a record of the last day; only for the others are all tallies searched.
+_NEWEST = """
+SELECT name, max(newest) FROM tallies JOIN metrics ON id = metric_id
+WHERE bucket > (SELECT max(bucket) FROM tallies) - 86400 GROUP BY metric_id
+"""
+_NEWEST_OF = """
+SELECT max(newest) FROM tallies WHERE metric_id = (SELECT id FROM metrics WHERE name = ?) HAVING count(*)
+"""
+
+_LATENESS = """
+SELECT late_ms, count(*) FROM slots WHERE slot >= ? AND slot < ? AND NOT backfilled GROUP BY late_ms
+"""
 
 _DEPTH = """
 SELECT ifnull(sum(NOT held AND visible_ms <= :now), 0),
@@ -142,8 +157,11 @@ class Reader:
 
     def newest_slots(self) -> dict[str, datetime]:
         """The newest stored slot of each metric that has one."""
-        sql = "SELECT name, max(newest) FROM tallies JOIN metrics ON id = metric_id GROUP BY metric_id"
-        return {name: from_seconds(newest) for name, newest in self._rows(sql)}
+        newest = {name: from_seconds(slot) for name, slot in self._rows(_NEWEST)}
+        for name in self.metrics().keys() - newest.keys():
+            for (slot,) in self._rows(_NEWEST_OF, (name,)):
+                newest[name] = from_seconds(slot)
+        return newest
 
     def records(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
         """The metric's records."""
@@ -176,13 +194,32 @@ class Reader:
         found = {slot for table in tables for (slot,) in self._of_metric(table, "row.slot", metric, start, end)}
         return [from_seconds(slot) for slot in sorted(found)]
 
+    def incomplete(self, metric: str, span: Span) -> list[Span]:
+        """The parts of a span in which slots may be without a record, told by the tallies alone.
+
+        So a day with one hole costs a look at its tallies and at the slots of a few minutes.
+        """
+        start, end, interval = to_seconds(span.start), to_seconds(span.end), span.interval_seconds
+        known = self._known(metric)
+        bounds = {"start": start, "end": end, "metric": known.id if known else -1}
+        stored = dict(self._tallies(bounds))
+        parts: list[tuple[int, int]] = []
+        for first, last in _pieces(start, end, TALLY_SECONDS):
+            whole = last - first == TALLY_SECONDS
+            if whole and stored.get(first) == TALLY_SECONDS // interval:
+                continue
+            if parts and parts[-1][1] == first:
+                first = parts.pop()[0]
+            parts.append((first, last))
+        return [Span(from_seconds(first), from_seconds(last), interval) for first, last in parts]
+
     def pending(self, metric: str, start: datetime, end: datetime) -> Iterator[PendingSlot]:
         """The metric's messages on the queue."""
-        columns = "row.slot, due_ms, visible_ms, receives, held, priority = 2, last_error"
+        columns = "row.slot, due_ms, visible_ms, receives, held, priority, last_error"
         for slot, due, visible, *rest in self._of_metric("messages", columns, metric, start, end):
-            receives, held, backfill, error = rest
+            receives, held, priority, error = rest
             moments = from_seconds(slot), from_ms(due), from_ms(visible)
-            yield PendingSlot(metric, *moments, receives, bool(held), bool(backfill), error)
+            yield PendingSlot(metric, *moments, receives, bool(held), priority == BACKFILL, error)
 
     def dead_slots(self, metric: str, start: datetime, end: datetime) -> Iterator[datetime]:
         """The metric's slots that are dead letters."""
@@ -215,6 +252,11 @@ class Reader:
         ((waiting, delayed, held, dead, oldest_ms),) = self._rows(_DEPTH, {"now": to_ms(now)})
         return QueueDepth(waiting, delayed, held, dead, oldest_ms / 1000)
 
+    def backfill_waiting(self, up_to: int) -> int:
+        """How many backfill messages are on the queue; counting stops at `up_to`."""
+        sql = f"SELECT count(*) FROM (SELECT 1 FROM messages WHERE priority = {BACKFILL} LIMIT ?)"
+        return int(self._rows(sql, (up_to,))[0][0])
+
     def dead_counts(self) -> dict[str, int]:
         """How many dead letters each metric has; metrics with none are left out."""
         sql = "SELECT name, count(*) FROM dead_letters JOIN metrics ON id = metric_id GROUP BY metric_id"
@@ -224,8 +266,8 @@ class Reader:
         """The lateness of the live polls of one metric or of all."""
         if metric is not None:
             live = (entry.late_ms for entry in self.stored(metric, start, end) if not entry.backfilled)
-            return lateness_of(sorted(live))
-        return lateness_of([late for (late,) in self._rows(_LATENESS, (to_seconds(start), to_seconds(end)))])
+            return lateness_of(sorted(Counter(live).items()))
+        return lateness_of(self._rows(_LATENESS, (to_seconds(start), to_seconds(end))))
 
     def _counts_of(self, names: list[str], start: datetime, end: datetime) -> dict[str, int]:
         if len(names) == 1:
@@ -233,40 +275,54 @@ class Reader:
         counts = self.stored_counts(start, end)
         return {name: counts.get(name, 0) for name in names}
 
+    def _known(self, name: str) -> KnownMetric | None:
+        with sqlite_errors(StoreError, self._path):
+            return known_metric(self._connection, name)
+
     def _of_metric(
         self, table: str, columns: str, name: str, start: datetime, end: datetime
     ) -> Iterator[tuple[Any, ...]]:
-        with sqlite_errors(StoreError, self._path):
-            metric = known_metric(self._connection, name)
+        metric = self._known(name)
         if metric is None:
             return
-        bounds = {"start": to_seconds(start), "end": to_seconds(end), "metric": metric.id}
+        step = metric.step_seconds
+        bounds = {"start": to_seconds(start), "end": to_seconds(end), "metric": metric.id, "step": step}
+        bounds["start"] = -(-bounds["start"] // step) * step
         if table == "slots":
-            yield from self._slots(columns, bounds, metric.step_seconds)
+            yield from self._stored_rows(columns, bounds)
+        elif (bounds["end"] - bounds["start"]) // step <= _GRID_POINTS:
+            yield from self._rows(_ON_GRID.format(table=table, columns=columns), bounds)
         else:
             yield from self._rows(_OF_RANGE.format(table=table, columns=columns), bounds)
 
-    def _slots(self, columns: str, bounds: dict[str, int], step: int) -> Iterator[tuple[Any, ...]]:
-        sql = _OF_BUCKET.format(columns=columns)
-        for (bucket,) in self._rows(_BUCKETS, {**bounds, "width": TALLY_SECONDS}):
-            first = -(-max(bucket, bounds["start"]) // step) * step
-            end = min(bucket + TALLY_SECONDS, bounds["end"])
-            yield from self._rows(sql, {**bounds, "start": first, "end": end, "step": step})
+    def _stored_rows(self, columns: str, bounds: dict[str, int]) -> Iterator[tuple[Any, ...]]:
+        sql = _ON_GRID.format(table="slots", columns=columns)
+        for bucket, _ in self._tallies(bounds):
+            # A bucket begins on every grid: its length is a multiple of a minute.
+            first, end = max(bucket, bounds["start"]), min(bucket + TALLY_SECONDS, bounds["end"])
+            yield from self._rows(sql, {**bounds, "start": first, "end": end})
 
-    def _rows(self, sql: str, bindings: apsw.Bindings | None = None) -> list[tuple[Any, ...]]:
+    def _tallies(self, bounds: dict[str, int]) -> list[tuple[int, int]]:
+        return self._rows(_TALLIES, {**bounds, "width": TALLY_SECONDS})
+
+    def _rows(self, sql: str, bindings: apsw.Bindings | None = None) -> list[Any]:
         with sqlite_errors(StoreError, self._path):
             return self._connection.execute(sql, bindings).fetchall()
 
 
-def lateness_of(ascending: list[int]) -> Lateness:
-    """The percentiles of sorted lateness (nearest rank)."""
-    if not ascending:
+def lateness_of(histogram: Sequence[tuple[int, int]]) -> Lateness:
+    """The percentiles (nearest rank) of [(lateness in ms, how often)], ascending."""
+    polls = sum(often for _, often in histogram)
+    if not polls:
         return Lateness(0, 0, 0, 0)
-    polls = len(ascending)
-    p50, p99 = (ascending[-(-polls * percent // 100) - 1] for percent in (50, 99))
-    return Lateness(polls, p50, p99, ascending[-1])
+    totals = list(accumulate(often for _, often in histogram))
+    p50, p99 = (histogram[bisect_left(totals, polls * percent / 100)][0] for percent in (50, 99))
+    return Lateness(polls, p50, p99, histogram[-1][0])
 
 
 def _pieces(start: int, end: int, size: int) -> Iterator[tuple[int, int]]:
-    for piece in range(start, end, size):
-        yield piece, min(piece + size, end)
+    """[start, end) cut at the multiples of `size`."""
+    while start < end:
+        cut = min(end, start - start % size + size)
+        yield start, cut
+        start = cut
