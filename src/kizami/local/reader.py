@@ -6,10 +6,14 @@ are read piece by piece. Ranges are [start, end), their order is ascending, an u
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,8 @@ from kizami.local.database import TALLY_SECONDS, open_database, sqlite_errors
 from kizami.local.metrics import KnownMetric, known_metric, known_metrics
 from kizami.local.moments import from_ms, from_seconds, to_ms, to_seconds
 from kizami.messages import MetricRecord
+
+Bucket = tuple[str, int]  # a metric, and the second at which TALLY_SECONDS of its slots begin
 
 _PIECE = 20_000  # points of a metric's grid that are looked up in one statement
 
@@ -42,7 +48,34 @@ SELECT name, sum(stored) FROM (
 ) JOIN metrics ON id = metric_id GROUP BY metric_id
 """
 
-_LATENESS = "SELECT late_ms FROM slots WHERE slot >= ? AND slot < ? AND NOT backfilled ORDER BY late_ms"
+# A few hundred distinct values stand for the hundreds of thousands of polls of an hour.
+_LATENESS = """
+SELECT late_ms, count(*) FROM slots WHERE slot >= ? AND slot < ? AND NOT backfilled GROUP BY 1 ORDER BY 1
+"""
+
+_NEWEST = """
+SELECT name, max(newest) FROM tallies JOIN metrics ON id = metric_id WHERE bucket >= ? GROUP BY metric_id
+"""
+_RECENT_SECONDS = 3600
+
+_TALLIES = """
+SELECT name, bucket, stored FROM tallies JOIN metrics ON id = metric_id WHERE bucket >= ? AND bucket < ?
+"""
+
+# Where a slot is accounted for though it is not stored: on the queue, or dead.
+_UNSTORED = "(SELECT slot, metric_id FROM messages UNION ALL SELECT slot, metric_id FROM dead_letters)"
+_UNSTORED_BUCKETS = f"""
+SELECT DISTINCT name, slot - slot % {TALLY_SECONDS}
+FROM {_UNSTORED} JOIN metrics ON id = metric_id WHERE slot >= ? AND slot < ?
+"""
+# ?1 is a JSON array of [metric name, start, end].
+_COUNT_IN_SPANS = """
+WITH span AS MATERIALIZED (
+    SELECT metrics.id AS of, name, value ->> 1 AS start, value ->> 2 AS end
+    FROM json_each(?1) JOIN metrics ON name = value ->> 0
+)
+SELECT name, count(*) FROM {rows} JOIN span ON of = metric_id AND slot >= start AND slot < end GROUP BY name
+"""
 
 _DEPTH = """
 SELECT ifnull(sum(NOT held AND visible_ms <= :now), 0),
@@ -130,8 +163,12 @@ class Reader:
 
     def newest_slots(self) -> dict[str, datetime]:
         """The newest stored slot of each metric that has one."""
-        sql = "SELECT name, max(newest) FROM tallies JOIN metrics ON id = metric_id GROUP BY metric_id"
-        return {name: from_seconds(newest) for name, newest in self._rows(sql)}
+        ((last,),) = self._rows("SELECT ifnull(max(bucket), 0) FROM tallies")
+        newest = dict(self._rows(_NEWEST, (last - _RECENT_SECONDS,)))
+        # Weeks of tallies are read through only for a metric that has been silent for a while.
+        if len(newest) < len(self.metrics()):
+            newest = dict(self._rows(_NEWEST, (0,)))
+        return {name: from_seconds(slot) for name, slot in newest.items()}
 
     def records(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
         """The metric's records."""
@@ -212,8 +249,28 @@ class Reader:
         """The lateness of the live polls of one metric or of all."""
         if metric is not None:
             live = (entry.late_ms for entry in self.stored(metric, start, end) if not entry.backfilled)
-            return lateness_of(sorted(live))
-        return lateness_of([late for (late,) in self._rows(_LATENESS, (to_seconds(start), to_seconds(end)))])
+            return lateness_of(sorted(Counter(live).items()))
+        return lateness_of(self._rows(_LATENESS, (to_seconds(start), to_seconds(end))))
+
+    def stored_by_bucket(self, first: int, end: int) -> dict[Bucket, int]:
+        """How many slots of each metric are stored in each bucket of TALLY_SECONDS from `first` on."""
+        return {(name, bucket): count for name, bucket, count in self._rows(_TALLIES, (first, end))}
+
+    def unstored_buckets(self, first: int, end: int) -> set[Bucket]:
+        """Those of the buckets that have a slot on the queue or among the dead letters."""
+        return set(self._rows(_UNSTORED_BUCKETS, (first, end)))
+
+    def unstored_counts(self, spans: Mapping[str, Span]) -> dict[str, int]:
+        """How many slots of each metric's span are pending or dead; metrics with none are left out."""
+        return self._counts_in(_UNSTORED, spans)
+
+    def backfill_counts(self, spans: Mapping[str, Span]) -> dict[str, int]:
+        """How many slots of each metric's span are on the queue to be backfilled; those with none are left out."""
+        return self._counts_in("(SELECT slot, metric_id FROM messages WHERE priority = 2)", spans)
+
+    def _counts_in(self, rows: str, spans: Mapping[str, Span]) -> dict[str, int]:
+        bounds = [[name, to_seconds(span.start), to_seconds(span.end)] for name, span in spans.items()]
+        return dict(self._rows(_COUNT_IN_SPANS.format(rows=rows), (json.dumps(bounds),)))
 
     def _counts_of(self, names: list[str], start: datetime, end: datetime) -> dict[str, int]:
         if len(names) == 1:
@@ -230,23 +287,32 @@ class Reader:
             return
         sql = _OF_METRIC.format(table=table, columns=columns)
         step = metric.step_seconds
-        first = -(-to_seconds(start) // step) * step
-        for piece_start, piece_end in _pieces(first, to_seconds(end), step * _PIECE):
+        first, last = to_seconds(start), to_seconds(end)
+        if last - first > step * _PIECE:
+            first, last = self._clipped(table, first, last)
+        first = -(-first // step) * step
+        for piece_start, piece_end in _pieces(first, last, step * _PIECE):
             bounds = {"start": piece_start, "end": piece_end, "step": step, "metric": metric.id}
             yield from self._rows(sql, bounds)
+
+    def _clipped(self, table: str, first: int, last: int) -> tuple[int, int]:
+        """The part of a long range that the table has rows of; its two ends are found at once."""
+        ((oldest,),), ((newest,),) = (self._rows(f"SELECT {end}(slot) FROM {table}") for end in ("min", "max"))
+        return (last, last) if oldest is None else (max(first, oldest), min(last, newest + 1))
 
     def _rows(self, sql: str, bindings: apsw.Bindings | None = None) -> list[tuple[Any, ...]]:
         with sqlite_errors(StoreError, self._path):
             return self._connection.execute(sql, bindings).fetchall()
 
 
-def lateness_of(ascending: list[int]) -> Lateness:
-    """The percentiles of sorted lateness (nearest rank)."""
+def lateness_of(ascending: Sequence[tuple[int, int]]) -> Lateness:
+    """The percentiles (nearest rank) of lateness that occurs so often, in ascending order."""
     if not ascending:
         return Lateness(0, 0, 0, 0)
-    polls = len(ascending)
-    p50, p99 = (ascending[-(-polls * percent // 100) - 1] for percent in (50, 99))
-    return Lateness(polls, p50, p99, ascending[-1])
+    values, counts = zip(*ascending, strict=True)
+    ranks = list(accumulate(counts))
+    p50, p99 = (values[bisect_left(ranks, -(-ranks[-1] * percent // 100))] for percent in (50, 99))
+    return Lateness(ranks[-1], p50, p99, values[-1])
 
 
 def _pieces(start: int, end: int, size: int) -> Iterator[tuple[int, int]]:
