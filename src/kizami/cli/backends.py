@@ -9,18 +9,15 @@ from datetime import datetime
 from enum import Enum
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from kizami.cli.ranges import TimeRange
 from kizami.cli.settings import config_option, database_option
 from kizami.coverage import Completeness, Gap, Span, due_span
 from kizami.errors import InvalidInput
 from kizami.messages import MetricRecord, ScheduleMessage
+from kizami.readings import DeadLetter, Lateness, QueueDepth
 from kizami.slots import floor_to_slot, shift, shorten
-
-if TYPE_CHECKING:
-    from kizami.local.dead_letters import DeadLetter
-    from kizami.local.reader import Lateness, QueueDepth
 
 
 class Polling(Enum):

@@ -11,12 +11,13 @@ from kizami.cli.backends import Home, Metric, Polling
 from kizami.cli.clock import WallClock
 from kizami.cli.settings import Settings, load_settings
 from kizami.coverage import Completeness, Gap, Span
-from kizami.local.dead_letters import DeadLetter, DeadLetters
+from kizami.local.dead_letters import DeadLetters
 from kizami.local.metrics import KnownMetric
-from kizami.local.missing import count_missing, find_missing
+from kizami.local.missing import count_backfill, count_missing, find_missing
 from kizami.local.queue import SqliteQueue
-from kizami.local.reader import Lateness, QueueDepth, Reader
+from kizami.local.reader import Reader
 from kizami.messages import MetricRecord, ScheduleMessage
+from kizami.readings import DeadLetter, Lateness, QueueDepth
 
 
 class LocalBackend:
@@ -78,7 +79,7 @@ class LocalBackend:
         return queue.send_backfill(messages)
 
     def backfill_depth(self, spans: Mapping[str, Span]) -> int:
-        return sum(self._reader.backfill_counts(spans).values())
+        return count_backfill(self._reader, spans)
 
     def dead_letters(self, metric: str | None = None, limit: int = -1) -> Sequence[DeadLetter]:
         return self._letters.newest(metric, limit)

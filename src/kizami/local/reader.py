@@ -6,14 +6,11 @@ are read piece by piece. Ranges are [start, end), their order is ascending, an u
 
 from __future__ import annotations
 
-import json
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +22,7 @@ from kizami.local.database import TALLY_SECONDS, open_database, sqlite_errors
 from kizami.local.metrics import KnownMetric, known_metric, known_metrics
 from kizami.local.moments import from_ms, from_seconds, to_ms, to_seconds
 from kizami.messages import MetricRecord
-
-Bucket = tuple[str, int]  # a metric, and the second at which TALLY_SECONDS of its slots begin
+from kizami.readings import Lateness, QueueDepth, lateness_of
 
 # The buckets in which the metric has rows, found by hopping from one bucket to the next.
 _BUCKETS = """
@@ -70,25 +66,6 @@ SELECT name, max(newest) FROM tallies JOIN metrics ON id = metric_id WHERE bucke
 """
 _RECENT_SECONDS = 3600
 
-_TALLIES = """
-SELECT name, bucket, stored FROM tallies JOIN metrics ON id = metric_id WHERE bucket >= ? AND bucket < ?
-"""
-
-# Where a slot is accounted for though it is not stored: on the queue, or dead.
-_UNSTORED = "(SELECT slot, metric_id FROM messages UNION ALL SELECT slot, metric_id FROM dead_letters)"
-_UNSTORED_BUCKETS = f"""
-SELECT DISTINCT name, slot - slot % {TALLY_SECONDS}
-FROM {_UNSTORED} JOIN metrics ON id = metric_id WHERE slot >= ? AND slot < ?
-"""
-# ?1 is a JSON array of [metric name, start, end].
-_COUNT_IN_SPANS = """
-WITH span AS MATERIALIZED (
-    SELECT metrics.id AS of, name, value ->> 1 AS start, value ->> 2 AS end
-    FROM json_each(?1) JOIN metrics ON name = value ->> 0
-)
-SELECT name, count(*) FROM {rows} JOIN span ON of = metric_id AND slot >= start AND slot < end GROUP BY name
-"""
-
 _DEPTH = """
 SELECT ifnull(sum(NOT held AND visible_ms <= :now), 0),
        ifnull(sum(NOT held AND visible_ms > :now), 0),
@@ -125,32 +102,6 @@ class PendingSlot:
     last_error: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class QueueDepth:
-    """How full the queue is: due and waiting, not yet due (planned or backing off), in somebody's hands, dead."""
-
-    waiting: int
-    delayed: int
-    in_flight: int
-    dead: int
-    oldest_age_seconds: float
-
-    @property
-    def pending(self) -> int:
-        """All that is on the queue."""
-        return self.waiting + self.delayed + self.in_flight
-
-
-@dataclass(frozen=True, slots=True)
-class Lateness:
-    """From the planned moment to the request, over the live polls of a range."""
-
-    polls: int
-    p50_ms: int
-    p99_ms: int
-    max_ms: int
-
-
 class Reader:
     """Reads one database; make one for each thread."""
 
@@ -175,11 +126,11 @@ class Reader:
 
     def newest_slots(self) -> dict[str, datetime]:
         """The newest stored slot of each metric that has one."""
-        ((last,),) = self._rows("SELECT ifnull(max(bucket), 0) FROM tallies")
-        newest = dict(self._rows(_NEWEST, (last - _RECENT_SECONDS,)))
+        ((last,),) = self.rows("SELECT ifnull(max(bucket), 0) FROM tallies")
+        newest = dict(self.rows(_NEWEST, (last - _RECENT_SECONDS,)))
         # Weeks of tallies are read through only for a metric that has been silent for a while.
         if len(newest) < len(self.metrics()):
-            newest = dict(self._rows(_NEWEST, (0,)))
+            newest = dict(self.rows(_NEWEST, (0,)))
         return {name: from_seconds(slot) for name, slot in newest.items()}
 
     def records(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
@@ -200,7 +151,7 @@ class Reader:
         names = {metric.id: metric.name for metric in self.metrics().values()}
         sql = "SELECT slot, metric_id, count, collected_ms FROM slots WHERE slot >= ? AND slot < ?"
         for piece in _pieces(to_seconds(start), to_seconds(end), 60):
-            for slot, number, count, collected in self._rows(sql, piece):
+            for slot, number, count, collected in self.rows(sql, piece):
                 yield MetricRecord(names[number], from_seconds(slot), count, from_ms(collected))
 
     def stored_slots(self, metric: str, start: datetime, end: datetime) -> Iterator[datetime]:
@@ -231,7 +182,7 @@ class Reader:
         head, tail = -(-first // TALLY_SECONDS) * TALLY_SECONDS, last - last % TALLY_SECONDS
         if head > tail:
             head = tail = first
-        return dict(self._rows(_COUNT_ALL, {"start": first, "head": head, "tail": tail, "end": last}))
+        return dict(self.rows(_COUNT_ALL, {"start": first, "head": head, "tail": tail, "end": last}))
 
     def stored_count(self, metric: str, start: datetime, end: datetime) -> int:
         """How many slots of one metric are stored."""
@@ -249,40 +200,25 @@ class Reader:
 
     def queue_depth(self, now: datetime) -> QueueDepth:
         """The queue at `now`."""
-        ((waiting, delayed, held, dead, oldest_ms),) = self._rows(_DEPTH, {"now": to_ms(now)})
+        ((waiting, delayed, held, dead, oldest_ms),) = self.rows(_DEPTH, {"now": to_ms(now)})
         return QueueDepth(waiting, delayed, held, dead, oldest_ms / 1000)
 
     def dead_counts(self) -> dict[str, int]:
         """How many dead letters each metric has; metrics with none are left out."""
         sql = "SELECT name, count(*) FROM dead_letters JOIN metrics ON id = metric_id GROUP BY metric_id"
-        return dict(self._rows(sql))
+        return dict(self.rows(sql))
 
     def lateness(self, start: datetime, end: datetime, metric: str | None = None) -> Lateness:
         """The lateness of the live polls of one metric or of all."""
         if metric is not None:
             live = (entry.late_ms for entry in self.stored(metric, start, end) if not entry.backfilled)
             return lateness_of(sorted(Counter(live).items()))
-        return lateness_of(self._rows(_LATENESS, (to_seconds(start), to_seconds(end))))
+        return lateness_of(self.rows(_LATENESS, (to_seconds(start), to_seconds(end))))
 
-    def stored_by_bucket(self, first: int, end: int) -> dict[Bucket, int]:
-        """How many slots of each metric are stored in each bucket of TALLY_SECONDS from `first` on."""
-        return {(name, bucket): count for name, bucket, count in self._rows(_TALLIES, (first, end))}
-
-    def unstored_buckets(self, first: int, end: int) -> set[Bucket]:
-        """Those of the buckets that have a slot on the queue or among the dead letters."""
-        return set(self._rows(_UNSTORED_BUCKETS, (first, end)))
-
-    def unstored_counts(self, spans: Mapping[str, Span]) -> dict[str, int]:
-        """How many slots of each metric's span are pending or dead; metrics with none are left out."""
-        return self._counts_in(_UNSTORED, spans)
-
-    def backfill_counts(self, spans: Mapping[str, Span]) -> dict[str, int]:
-        """How many slots of each metric's span are on the queue to be backfilled; those with none are left out."""
-        return self._counts_in("(SELECT slot, metric_id FROM messages WHERE priority = 2)", spans)
-
-    def _counts_in(self, rows: str, spans: Mapping[str, Span]) -> dict[str, int]:
-        bounds = [[name, to_seconds(span.start), to_seconds(span.end)] for name, span in spans.items()]
-        return dict(self._rows(_COUNT_IN_SPANS.format(rows=rows), (json.dumps(bounds),)))
+    def rows(self, sql: str, bindings: apsw.Bindings | None = None) -> list[tuple[Any, ...]]:
+        """What one statement gives, whole."""
+        with sqlite_errors(StoreError, self._path):
+            return self._connection.execute(sql, bindings).fetchall()
 
     def _counts_of(self, names: list[str], start: datetime, end: datetime) -> dict[str, int]:
         if len(names) == 1:
@@ -301,28 +237,14 @@ class Reader:
         if table == "slots":
             yield from self._slots(columns, bounds, metric.step_seconds)
         else:
-            yield from self._rows(_OF_RANGE.format(table=table, columns=columns), bounds)
+            yield from self.rows(_OF_RANGE.format(table=table, columns=columns), bounds)
 
     def _slots(self, columns: str, bounds: dict[str, int], step: int) -> Iterator[tuple[Any, ...]]:
         sql = _OF_BUCKET.format(columns=columns)
-        for (bucket,) in self._rows(_BUCKETS, {**bounds, "width": TALLY_SECONDS}):
+        for (bucket,) in self.rows(_BUCKETS, {**bounds, "width": TALLY_SECONDS}):
             first = -(-max(bucket, bounds["start"]) // step) * step
             end = min(bucket + TALLY_SECONDS, bounds["end"])
-            yield from self._rows(sql, {**bounds, "start": first, "end": end, "step": step})
-
-    def _rows(self, sql: str, bindings: apsw.Bindings | None = None) -> list[tuple[Any, ...]]:
-        with sqlite_errors(StoreError, self._path):
-            return self._connection.execute(sql, bindings).fetchall()
-
-
-def lateness_of(ascending: Sequence[tuple[int, int]]) -> Lateness:
-    """The percentiles (nearest rank) of lateness that occurs so often, in ascending order."""
-    if not ascending:
-        return Lateness(0, 0, 0, 0)
-    values, counts = zip(*ascending, strict=True)
-    ranks = list(accumulate(counts))
-    p50, p99 = (values[bisect_left(ranks, -(-ranks[-1] * percent // 100))] for percent in (50, 99))
-    return Lateness(ranks[-1], p50, p99, values[-1])
+            yield from self.rows(sql, {**bounds, "start": first, "end": end, "step": step})
 
 
 def _pieces(start: int, end: int, size: int) -> Iterator[tuple[int, int]]:
