@@ -18,7 +18,8 @@ from kizami.local.database import open_database, transaction
 from kizami.local.metrics import register_targets
 from kizami.local.moments import to_ms, to_seconds
 from kizami.local.queue import SqliteQueue
-from kizami.local.reader import Reader, lateness_of
+from kizami.local.reader import Reader
+from kizami.readings import lateness_of
 from kizami.sender import message_for_slot
 from kizami.targets import Target
 

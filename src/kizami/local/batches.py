@@ -69,7 +69,8 @@ WHERE slot = of_slot AND metric_id = of_metric
 
 _GIVE_BACK = """
 UPDATE messages SET held = 0, visible_ms = entry.visible_ms, receives = receives - ?2
-FROM (SELECT value ->> 0 AS of_slot, value ->> 1 AS of_metric, value ->> 2 AS visible_ms FROM json_each(?1)) AS entry
+FROM (SELECT value ->> 0 AS of_slot, value ->> 1 AS of_metric, value ->> 2 AS visible_ms
+      FROM json_each(?1)) AS entry
 WHERE slot = of_slot AND metric_id = of_metric AND held
 """
 

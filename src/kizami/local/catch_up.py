@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
 from kizami.backfill import plan_backfill
-from kizami.coverage import due_span, find_gaps
+from kizami.coverage import Span, due_span
 from kizami.errors import KizamiError
 from kizami.local.clock import WallClock
 from kizami.local.metrics import KnownMetric
+from kizami.local.missing import find_missing
 from kizami.local.queue import PIECE, SqliteQueue
 from kizami.local.reader import Reader
 from kizami.messages import ScheduleMessage
@@ -25,21 +26,30 @@ from kizami.slots import shift
 from kizami.targets import Target
 
 _QUEUE_MARK = 2 * PIECE  # backfill messages on the queue above which nothing is added
+_TARGETS = 500  # looked through in one go
 _PAUSE_SECONDS = 0.1
 _TROUBLE_SECONDS = 5.0
 
 logger = logging.getLogger(__name__)
 
 
-def missed(reader: Reader, target: Target, metric: KnownMetric, until: datetime) -> Iterator[ScheduleMessage]:
-    """The slots that were due by `until` and are neither stored, pending nor dead, oldest first.
+def missed(
+    reader: Reader, targets: Iterable[Target], known: Mapping[str, KnownMetric], until: datetime
+) -> Iterator[ScheduleMessage]:
+    """The slots that were due by `until` and are neither stored, pending nor dead, target by target.
 
-    As far back as the target says, but not before it was first known: a new target has no past.
+    As far back as a target says, but not before it was first known: a new target has no past.
     """
-    since = max(shift(until, -target.catch_up_seconds), metric.first_slot)
-    for part in reader.incomplete(target.name, due_span(target, since, until)):
-        accounted = reader.accounted_slots(target.name, part.start, part.end)
-        yield from plan_backfill(target, find_gaps(part, accounted))
+    by_name = {target.name: target for target in targets if target.catch_up_seconds and target.name in known}
+    names = iter(by_name)
+    while some := list(islice(names, _TARGETS)):
+        spans = {name: _span(by_name[name], known[name], until) for name in some}
+        for name, gaps in find_missing(reader, spans).items():
+            yield from plan_backfill(by_name[name], gaps)
+
+
+def _span(target: Target, metric: KnownMetric, until: datetime) -> Span:
+    return due_span(target, max(shift(until, -target.catch_up_seconds), metric.first_slot), until)
 
 
 class CatchUp:
@@ -96,13 +106,7 @@ class CatchUp:
             queue.close()
 
     def _send_missed(self, queue: SqliteQueue, reader: Reader, targets: Sequence[Target], until: datetime) -> int:
-        known = reader.metrics()
-        messages = (
-            message
-            for target in targets
-            if target.catch_up_seconds and target.name in known
-            for message in missed(reader, target, known[target.name], until)
-        )
+        messages = missed(reader, targets, reader.metrics(), until)
         sent = 0
         while self._may_go_on() and (piece := list(islice(messages, PIECE))):
             while reader.backfill_waiting(_QUEUE_MARK) >= _QUEUE_MARK and self._may_go_on():

@@ -1,4 +1,4 @@
-"""The Collector at work: a message handed out becomes a request at its host, and its outcome work for the writer."""
+"""The Collector at work: a message becomes a request at its host, and its outcome work for the writer."""
 
 from __future__ import annotations
 

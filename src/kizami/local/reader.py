@@ -6,13 +6,11 @@ are read piece by piece. Ranges are [start, end), their order is ascending, an u
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -25,28 +23,29 @@ from kizami.local.database import TALLY_SECONDS, open_database, sqlite_errors
 from kizami.local.metrics import KnownMetric, known_metric, known_metrics
 from kizami.local.moments import from_ms, from_seconds, to_ms, to_seconds
 from kizami.messages import MetricRecord
+from kizami.readings import Lateness, QueueDepth, lateness_of
 
-# The buckets in which the metric has rows and how many, found by hopping from one bucket to the next.
-_TALLIES = """
+# The buckets in which the metric has rows, found by hopping from one bucket to the next.
+_BUCKETS = """
 WITH RECURSIVE hop (bucket) AS (
     SELECT min(bucket) FROM tallies WHERE bucket > :start - :width AND bucket < :end
     UNION ALL
     SELECT (SELECT min(bucket) FROM tallies WHERE bucket > hop.bucket AND bucket < :end)
     FROM hop WHERE hop.bucket IS NOT NULL
 )
-SELECT hop.bucket, stored FROM hop CROSS JOIN tallies ON tallies.bucket = hop.bucket AND metric_id = :metric
+SELECT hop.bucket FROM hop CROSS JOIN tallies ON tallies.bucket = hop.bucket AND metric_id = :metric
 """
 
-# The metric's rows at the points of its grid, by primary key, so that no other metric's rows are read.
-_ON_GRID = """
+# The metric's rows of one bucket: its grid joined with the primary key, so that no other metric's rows are read.
+_OF_BUCKET = """
 WITH RECURSIVE grid (slot) AS (
     SELECT :start WHERE :start < :end
     UNION ALL SELECT slot + :step FROM grid WHERE slot + :step < :end
 )
-SELECT {columns} FROM grid CROSS JOIN {table} AS row ON row.slot = grid.slot AND row.metric_id = :metric
+SELECT {columns} FROM grid CROSS JOIN slots AS row ON row.slot = grid.slot AND row.metric_id = :metric
 """
-_GRID_POINTS = 20_000  # the most that are looked up one by one
 
+# The queue and the dead letters are small enough to be looked through.
 _OF_RANGE = "SELECT {columns} FROM {table} AS row WHERE slot >= :start AND slot < :end AND metric_id = :metric"
 
 # Whole buckets are tallied already; only the rows before the first and after the last one are counted.
@@ -58,18 +57,15 @@ SELECT name, sum(stored) FROM (
 ) JOIN metrics ON id = metric_id GROUP BY metric_id
 """
 
-# Nearly every metric has a record of the last day; only for the others are all tallies searched.
-_NEWEST = """
-SELECT name, max(newest) FROM tallies JOIN metrics ON id = metric_id
-WHERE bucket > (SELECT max(bucket) FROM tallies) - 86400 GROUP BY metric_id
-"""
-_NEWEST_OF = """
-SELECT max(newest) FROM tallies WHERE metric_id = (SELECT id FROM metrics WHERE name = ?) HAVING count(*)
+# A few hundred distinct values stand for the hundreds of thousands of polls of an hour.
+_LATENESS = """
+SELECT late_ms, count(*) FROM slots WHERE slot >= ? AND slot < ? AND NOT backfilled GROUP BY 1 ORDER BY 1
 """
 
-_LATENESS = """
-SELECT late_ms, count(*) FROM slots WHERE slot >= ? AND slot < ? AND NOT backfilled GROUP BY late_ms
+_NEWEST = """
+SELECT name, max(newest) FROM tallies JOIN metrics ON id = metric_id WHERE bucket >= ? GROUP BY metric_id
 """
+_RECENT_SECONDS = 3600
 
 _DEPTH = """
 SELECT ifnull(sum(NOT held AND visible_ms <= :now), 0),
@@ -107,32 +103,6 @@ class PendingSlot:
     last_error: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class QueueDepth:
-    """How full the queue is: due and waiting, not yet due (planned or backing off), in somebody's hands, dead."""
-
-    waiting: int
-    delayed: int
-    in_flight: int
-    dead: int
-    oldest_age_seconds: float
-
-    @property
-    def pending(self) -> int:
-        """All that is on the queue."""
-        return self.waiting + self.delayed + self.in_flight
-
-
-@dataclass(frozen=True, slots=True)
-class Lateness:
-    """From the planned moment to the request, over the live polls of a range."""
-
-    polls: int
-    p50_ms: int
-    p99_ms: int
-    max_ms: int
-
-
 class Reader:
     """Reads one database; make one for each thread."""
 
@@ -157,11 +127,12 @@ class Reader:
 
     def newest_slots(self) -> dict[str, datetime]:
         """The newest stored slot of each metric that has one."""
-        newest = {name: from_seconds(slot) for name, slot in self._rows(_NEWEST)}
-        for name in self.metrics().keys() - newest.keys():
-            for (slot,) in self._rows(_NEWEST_OF, (name,)):
-                newest[name] = from_seconds(slot)
-        return newest
+        ((last,),) = self.rows("SELECT ifnull(max(bucket), 0) FROM tallies")
+        newest = dict(self.rows(_NEWEST, (last - _RECENT_SECONDS,)))
+        # Weeks of tallies are read through only for a metric that has been silent for a while.
+        if len(newest) < len(self.metrics()):
+            newest = dict(self.rows(_NEWEST, (0,)))
+        return {name: from_seconds(slot) for name, slot in newest.items()}
 
     def records(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
         """The metric's records."""
@@ -181,7 +152,7 @@ class Reader:
         names = {metric.id: metric.name for metric in self.metrics().values()}
         sql = "SELECT slot, metric_id, count, collected_ms FROM slots WHERE slot >= ? AND slot < ?"
         for piece in _pieces(to_seconds(start), to_seconds(end), 60):
-            for slot, number, count, collected in self._rows(sql, piece):
+            for slot, number, count, collected in self.rows(sql, piece):
                 yield MetricRecord(names[number], from_seconds(slot), count, from_ms(collected))
 
     def stored_slots(self, metric: str, start: datetime, end: datetime) -> Iterator[datetime]:
@@ -193,25 +164,6 @@ class Reader:
         tables = ("slots", "messages", "dead_letters")
         found = {slot for table in tables for (slot,) in self._of_metric(table, "row.slot", metric, start, end)}
         return [from_seconds(slot) for slot in sorted(found)]
-
-    def incomplete(self, metric: str, span: Span) -> list[Span]:
-        """The parts of a span in which slots may be without a record, told by the tallies alone.
-
-        So a day with one hole costs a look at its tallies and at the slots of a few minutes.
-        """
-        start, end, interval = to_seconds(span.start), to_seconds(span.end), span.interval_seconds
-        known = self._known(metric)
-        bounds = {"start": start, "end": end, "metric": known.id if known else -1}
-        stored = dict(self._tallies(bounds))
-        parts: list[tuple[int, int]] = []
-        for first, last in _pieces(start, end, TALLY_SECONDS):
-            whole = last - first == TALLY_SECONDS
-            if whole and stored.get(first) == TALLY_SECONDS // interval:
-                continue
-            if parts and parts[-1][1] == first:
-                first = parts.pop()[0]
-            parts.append((first, last))
-        return [Span(from_seconds(first), from_seconds(last), interval) for first, last in parts]
 
     def pending(self, metric: str, start: datetime, end: datetime) -> Iterator[PendingSlot]:
         """The metric's messages on the queue."""
@@ -231,7 +183,7 @@ class Reader:
         head, tail = -(-first // TALLY_SECONDS) * TALLY_SECONDS, last - last % TALLY_SECONDS
         if head > tail:
             head = tail = first
-        return dict(self._rows(_COUNT_ALL, {"start": first, "head": head, "tail": tail, "end": last}))
+        return dict(self.rows(_COUNT_ALL, {"start": first, "head": head, "tail": tail, "end": last}))
 
     def stored_count(self, metric: str, start: datetime, end: datetime) -> int:
         """How many slots of one metric are stored."""
@@ -249,25 +201,30 @@ class Reader:
 
     def queue_depth(self, now: datetime) -> QueueDepth:
         """The queue at `now`."""
-        ((waiting, delayed, held, dead, oldest_ms),) = self._rows(_DEPTH, {"now": to_ms(now)})
+        ((waiting, delayed, held, dead, oldest_ms),) = self.rows(_DEPTH, {"now": to_ms(now)})
         return QueueDepth(waiting, delayed, held, dead, oldest_ms / 1000)
 
     def backfill_waiting(self, up_to: int) -> int:
         """How many backfill messages are on the queue; counting stops at `up_to`."""
         sql = f"SELECT count(*) FROM (SELECT 1 FROM messages WHERE priority = {BACKFILL} LIMIT ?)"
-        return int(self._rows(sql, (up_to,))[0][0])
+        return int(self.rows(sql, (up_to,))[0][0])
 
     def dead_counts(self) -> dict[str, int]:
         """How many dead letters each metric has; metrics with none are left out."""
         sql = "SELECT name, count(*) FROM dead_letters JOIN metrics ON id = metric_id GROUP BY metric_id"
-        return dict(self._rows(sql))
+        return dict(self.rows(sql))
 
     def lateness(self, start: datetime, end: datetime, metric: str | None = None) -> Lateness:
         """The lateness of the live polls of one metric or of all."""
         if metric is not None:
             live = (entry.late_ms for entry in self.stored(metric, start, end) if not entry.backfilled)
             return lateness_of(sorted(Counter(live).items()))
-        return lateness_of(self._rows(_LATENESS, (to_seconds(start), to_seconds(end))))
+        return lateness_of(self.rows(_LATENESS, (to_seconds(start), to_seconds(end))))
+
+    def rows(self, sql: str, bindings: apsw.Bindings | None = None) -> list[tuple[Any, ...]]:
+        """What one statement gives, whole."""
+        with sqlite_errors(StoreError, self._path):
+            return self._connection.execute(sql, bindings).fetchall()
 
     def _counts_of(self, names: list[str], start: datetime, end: datetime) -> dict[str, int]:
         if len(names) == 1:
@@ -275,54 +232,27 @@ class Reader:
         counts = self.stored_counts(start, end)
         return {name: counts.get(name, 0) for name in names}
 
-    def _known(self, name: str) -> KnownMetric | None:
-        with sqlite_errors(StoreError, self._path):
-            return known_metric(self._connection, name)
-
     def _of_metric(
         self, table: str, columns: str, name: str, start: datetime, end: datetime
     ) -> Iterator[tuple[Any, ...]]:
-        metric = self._known(name)
+        with sqlite_errors(StoreError, self._path):
+            metric = known_metric(self._connection, name)
         if metric is None:
             return
-        step = metric.step_seconds
-        bounds = {"start": to_seconds(start), "end": to_seconds(end), "metric": metric.id, "step": step}
-        bounds["start"] = -(-bounds["start"] // step) * step
+        bounds = {"start": to_seconds(start), "end": to_seconds(end), "metric": metric.id}
         if table == "slots":
-            yield from self._stored_rows(columns, bounds)
-        elif (bounds["end"] - bounds["start"]) // step <= _GRID_POINTS:
-            yield from self._rows(_ON_GRID.format(table=table, columns=columns), bounds)
+            yield from self._slots(columns, bounds, metric.step_seconds)
         else:
-            yield from self._rows(_OF_RANGE.format(table=table, columns=columns), bounds)
+            yield from self.rows(_OF_RANGE.format(table=table, columns=columns), bounds)
 
-    def _stored_rows(self, columns: str, bounds: dict[str, int]) -> Iterator[tuple[Any, ...]]:
-        sql = _ON_GRID.format(table="slots", columns=columns)
-        for bucket, _ in self._tallies(bounds):
-            # A bucket begins on every grid: its length is a multiple of a minute.
-            first, end = max(bucket, bounds["start"]), min(bucket + TALLY_SECONDS, bounds["end"])
-            yield from self._rows(sql, {**bounds, "start": first, "end": end})
-
-    def _tallies(self, bounds: dict[str, int]) -> list[tuple[int, int]]:
-        return self._rows(_TALLIES, {**bounds, "width": TALLY_SECONDS})
-
-    def _rows(self, sql: str, bindings: apsw.Bindings | None = None) -> list[Any]:
-        with sqlite_errors(StoreError, self._path):
-            return self._connection.execute(sql, bindings).fetchall()
-
-
-def lateness_of(histogram: Sequence[tuple[int, int]]) -> Lateness:
-    """The percentiles (nearest rank) of [(lateness in ms, how often)], ascending."""
-    polls = sum(often for _, often in histogram)
-    if not polls:
-        return Lateness(0, 0, 0, 0)
-    totals = list(accumulate(often for _, often in histogram))
-    p50, p99 = (histogram[bisect_left(totals, polls * percent / 100)][0] for percent in (50, 99))
-    return Lateness(polls, p50, p99, histogram[-1][0])
+    def _slots(self, columns: str, bounds: dict[str, int], step: int) -> Iterator[tuple[Any, ...]]:
+        sql = _OF_BUCKET.format(columns=columns)
+        for (bucket,) in self.rows(_BUCKETS, {**bounds, "width": TALLY_SECONDS}):
+            first = -(-max(bucket, bounds["start"]) // step) * step
+            end = min(bucket + TALLY_SECONDS, bounds["end"])
+            yield from self.rows(sql, {**bounds, "start": first, "end": end, "step": step})
 
 
 def _pieces(start: int, end: int, size: int) -> Iterator[tuple[int, int]]:
-    """[start, end) cut at the multiples of `size`."""
-    while start < end:
-        cut = min(end, start - start % size + size)
-        yield start, cut
-        start = cut
+    for piece in range(start, end, size):
+        yield piece, min(piece + size, end)
