@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from kizami.coverage import Span, find_gaps
 from kizami.errors import StoreError
+from kizami.local import batches
 from kizami.local.database import open_database, transaction
 from kizami.local.metrics import register_targets
 from kizami.local.moments import to_ms, to_seconds
 from kizami.local.queue import SqliteQueue
-from kizami.local.reader import Reader, lateness_of
-from kizami.local.store import store_batch
+from kizami.local.reader import Reader
+from kizami.readings import lateness_of
 from kizami.sender import message_for_slot
 from kizami.targets import Target
 
@@ -47,7 +48,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         gone = {*range(100, 110), 500}
         rows = [stored_row(n, calls, late_ms=n % 100) for n in range(SLOTS) if n not in gone]
         rows += [stored_row(n, errors, late_ms=60_000, backfilled=1) for n in range(0, SLOTS, 10)]
-        store_batch(connection, json.dumps(rows))
+        batches.store(connection, rows)
     connection.close()
     queue = SqliteQueue(path, FixedClock())
     queue.send_backfill([message_for_slot(at(105), TARGETS[0])])
@@ -139,7 +140,7 @@ def test_lateness_speaks_of_live_polls_only(reader: Reader) -> None:
 
 @given(st.lists(st.integers(0, 10_000), min_size=1))
 def test_percentiles_are_values_that_occur_with_at_least_that_share_at_or_below(late: list[int]) -> None:
-    lateness = lateness_of(sorted(late))
+    lateness = lateness_of(sorted(Counter(late).items()))
     for percent, value in ((50, lateness.p50_ms), (99, lateness.p99_ms)):
         assert value in late
         assert sum(each <= value for each in late) * 100 >= percent * len(late)

@@ -33,6 +33,12 @@ _MAGIC = b"SQLite format 3\0"
 # Up to this size a whole quick_check takes about a second; a larger file is checked page by page as it is read.
 _CHECKED_BYTES = 256 * 1024 * 1024
 
+
+def tally_bucket(slot: str) -> str:
+    """SQL for the start of the bucket of `slot`; its remainder of a time before 1970 is negative."""
+    return f"({slot} - ({slot} % {TALLY_SECONDS} + {TALLY_SECONDS}) % {TALLY_SECONDS})"
+
+
 _SCHEMA_1 = f"""
 CREATE TABLE metrics (
     id               INTEGER PRIMARY KEY,
@@ -63,7 +69,7 @@ CREATE TABLE tallies (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TRIGGER slots_are_tallied AFTER INSERT ON slots BEGIN
-    INSERT INTO tallies VALUES (new.slot - new.slot % {TALLY_SECONDS}, new.metric_id, 1, new.slot)
+    INSERT INTO tallies VALUES ({tally_bucket("new.slot")}, new.metric_id, 1, new.slot)
     ON CONFLICT DO UPDATE SET stored = stored + 1, newest = max(newest, new.slot);
 END;
 
@@ -151,7 +157,7 @@ def sqlite_errors(kind: type[KizamiError], path: Path | str) -> Iterator[None]:
     try:
         yield
     except apsw.Error as error:
-        raise kind(f"{path}: {_explain(error)}") from error
+        raise kind(f"{path}: {explain(error)}") from error
     except OSError as error:
         raise kind(f"{path}: {error.strerror or error}") from error
 
@@ -260,7 +266,8 @@ def _schema_version(connection: apsw.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").get)
 
 
-def _explain(error: apsw.Error) -> str:
+def explain(error: apsw.Error) -> str:
+    """What went wrong and what helps, in a few words."""
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
         return f"is damaged ({error}); {_RESTORE}"
     if isinstance(error, apsw.FullError):

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from kizami.errors import QueueError
+from kizami.local.batches import BACKFILL, RETRY
 from kizami.local.database import open_database, sqlite_errors, transaction
 from kizami.local.moments import from_ms, from_seconds, to_ms, to_seconds
-from kizami.local.queue import BACKFILL, PIECE, RETRY
+from kizami.local.queue import PIECE
 from kizami.ports import Clock
+from kizami.readings import DeadLetter
 
 _SELECT = """
 SELECT d.slot, name, seconds, receives, sent_ms, died_ms, reason, priority
@@ -29,20 +30,6 @@ INSERT INTO messages (slot, metric_id, seconds, priority, due_ms, visible_ms, se
 SELECT slot, metric_id, seconds, max(priority, {RETRY}), due_ms, ?2, ?2, reason FROM dead_letters WHERE {_THESE}
 """
 _FORGET = f"DELETE FROM dead_letters WHERE {_THESE}"
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
-    """A slot that was given up: how often it was tried, from when to when, and its last error."""
-
-    slot: datetime
-    metric: str
-    interval_seconds: int
-    receives: int
-    sent_at: datetime
-    died_at: datetime
-    reason: str
-    backfill: bool
 
 
 class DeadLetters:

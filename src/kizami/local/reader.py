@@ -6,6 +6,7 @@ are read piece by piece. Ranges are [start, end), their order is ascending, an u
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,21 +18,35 @@ import apsw
 
 from kizami.coverage import Completeness, Span
 from kizami.errors import StoreError
+from kizami.local.batches import BACKFILL
 from kizami.local.database import TALLY_SECONDS, open_database, sqlite_errors
 from kizami.local.metrics import KnownMetric, known_metric, known_metrics
 from kizami.local.moments import from_ms, from_seconds, to_ms, to_seconds
 from kizami.messages import MetricRecord
+from kizami.readings import Lateness, QueueDepth, lateness_of
 
-_PIECE = 20_000  # points of a metric's grid that are looked up in one statement
+# The buckets in which the metric has rows, found by hopping from one bucket to the next.
+_BUCKETS = """
+WITH RECURSIVE hop (bucket) AS (
+    SELECT min(bucket) FROM tallies WHERE bucket > :start - :width AND bucket < :end
+    UNION ALL
+    SELECT (SELECT min(bucket) FROM tallies WHERE bucket > hop.bucket AND bucket < :end)
+    FROM hop WHERE hop.bucket IS NOT NULL
+)
+SELECT hop.bucket FROM hop CROSS JOIN tallies ON tallies.bucket = hop.bucket AND metric_id = :metric
+"""
 
-# The rows of one metric: its grid joined with the primary key, so that other metrics' rows are never read.
-_OF_METRIC = """
+# The metric's rows of one bucket: its grid joined with the primary key, so that no other metric's rows are read.
+_OF_BUCKET = """
 WITH RECURSIVE grid (slot) AS (
     SELECT :start WHERE :start < :end
     UNION ALL SELECT slot + :step FROM grid WHERE slot + :step < :end
 )
-SELECT {columns} FROM grid CROSS JOIN {table} AS row ON row.slot = grid.slot AND row.metric_id = :metric
+SELECT {columns} FROM grid CROSS JOIN slots AS row ON row.slot = grid.slot AND row.metric_id = :metric
 """
+
+# The queue and the dead letters are small enough to be looked through.
+_OF_RANGE = "SELECT {columns} FROM {table} AS row WHERE slot >= :start AND slot < :end AND metric_id = :metric"
 
 # Whole buckets are tallied already; only the rows before the first and after the last one are counted.
 _COUNT_ALL = """
@@ -42,7 +57,15 @@ SELECT name, sum(stored) FROM (
 ) JOIN metrics ON id = metric_id GROUP BY metric_id
 """
 
-_LATENESS = "SELECT late_ms FROM slots WHERE slot >= ? AND slot < ? AND NOT backfilled ORDER BY late_ms"
+# A few hundred distinct values stand for the hundreds of thousands of polls of an hour.
+_LATENESS = """
+SELECT late_ms, count(*) FROM slots WHERE slot >= ? AND slot < ? AND NOT backfilled GROUP BY 1 ORDER BY 1
+"""
+
+_NEWEST = """
+SELECT name, max(newest) FROM tallies JOIN metrics ON id = metric_id WHERE bucket >= ? GROUP BY metric_id
+"""
+_RECENT_SECONDS = 3600
 
 _DEPTH = """
 SELECT ifnull(sum(NOT held AND visible_ms <= :now), 0),
@@ -80,32 +103,6 @@ class PendingSlot:
     last_error: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class QueueDepth:
-    """How full the queue is: due and waiting, not yet due (planned or backing off), in somebody's hands, dead."""
-
-    waiting: int
-    delayed: int
-    in_flight: int
-    dead: int
-    oldest_age_seconds: float
-
-    @property
-    def pending(self) -> int:
-        """All that is on the queue."""
-        return self.waiting + self.delayed + self.in_flight
-
-
-@dataclass(frozen=True, slots=True)
-class Lateness:
-    """From the planned moment to the request, over the live polls of a range."""
-
-    polls: int
-    p50_ms: int
-    p99_ms: int
-    max_ms: int
-
-
 class Reader:
     """Reads one database; make one for each thread."""
 
@@ -130,8 +127,12 @@ class Reader:
 
     def newest_slots(self) -> dict[str, datetime]:
         """The newest stored slot of each metric that has one."""
-        sql = "SELECT name, max(newest) FROM tallies JOIN metrics ON id = metric_id GROUP BY metric_id"
-        return {name: from_seconds(newest) for name, newest in self._rows(sql)}
+        ((last,),) = self.rows("SELECT ifnull(max(bucket), 0) FROM tallies")
+        newest = dict(self.rows(_NEWEST, (last - _RECENT_SECONDS,)))
+        # Weeks of tallies are read through only for a metric that has been silent for a while.
+        if len(newest) < len(self.metrics()):
+            newest = dict(self.rows(_NEWEST, (0,)))
+        return {name: from_seconds(slot) for name, slot in newest.items()}
 
     def records(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
         """The metric's records."""
@@ -151,7 +152,7 @@ class Reader:
         names = {metric.id: metric.name for metric in self.metrics().values()}
         sql = "SELECT slot, metric_id, count, collected_ms FROM slots WHERE slot >= ? AND slot < ?"
         for piece in _pieces(to_seconds(start), to_seconds(end), 60):
-            for slot, number, count, collected in self._rows(sql, piece):
+            for slot, number, count, collected in self.rows(sql, piece):
                 yield MetricRecord(names[number], from_seconds(slot), count, from_ms(collected))
 
     def stored_slots(self, metric: str, start: datetime, end: datetime) -> Iterator[datetime]:
@@ -166,11 +167,11 @@ class Reader:
 
     def pending(self, metric: str, start: datetime, end: datetime) -> Iterator[PendingSlot]:
         """The metric's messages on the queue."""
-        columns = "row.slot, due_ms, visible_ms, receives, held, priority = 2, last_error"
+        columns = "row.slot, due_ms, visible_ms, receives, held, priority, last_error"
         for slot, due, visible, *rest in self._of_metric("messages", columns, metric, start, end):
-            receives, held, backfill, error = rest
+            receives, held, priority, error = rest
             moments = from_seconds(slot), from_ms(due), from_ms(visible)
-            yield PendingSlot(metric, *moments, receives, bool(held), bool(backfill), error)
+            yield PendingSlot(metric, *moments, receives, bool(held), priority == BACKFILL, error)
 
     def dead_slots(self, metric: str, start: datetime, end: datetime) -> Iterator[datetime]:
         """The metric's slots that are dead letters."""
@@ -182,7 +183,7 @@ class Reader:
         head, tail = -(-first // TALLY_SECONDS) * TALLY_SECONDS, last - last % TALLY_SECONDS
         if head > tail:
             head = tail = first
-        return dict(self._rows(_COUNT_ALL, {"start": first, "head": head, "tail": tail, "end": last}))
+        return dict(self.rows(_COUNT_ALL, {"start": first, "head": head, "tail": tail, "end": last}))
 
     def stored_count(self, metric: str, start: datetime, end: datetime) -> int:
         """How many slots of one metric are stored."""
@@ -200,20 +201,30 @@ class Reader:
 
     def queue_depth(self, now: datetime) -> QueueDepth:
         """The queue at `now`."""
-        ((waiting, delayed, held, dead, oldest_ms),) = self._rows(_DEPTH, {"now": to_ms(now)})
+        ((waiting, delayed, held, dead, oldest_ms),) = self.rows(_DEPTH, {"now": to_ms(now)})
         return QueueDepth(waiting, delayed, held, dead, oldest_ms / 1000)
+
+    def backfill_waiting(self, up_to: int) -> int:
+        """How many backfill messages are on the queue; counting stops at `up_to`."""
+        sql = f"SELECT count(*) FROM (SELECT 1 FROM messages WHERE priority = {BACKFILL} LIMIT ?)"
+        return int(self.rows(sql, (up_to,))[0][0])
 
     def dead_counts(self) -> dict[str, int]:
         """How many dead letters each metric has; metrics with none are left out."""
         sql = "SELECT name, count(*) FROM dead_letters JOIN metrics ON id = metric_id GROUP BY metric_id"
-        return dict(self._rows(sql))
+        return dict(self.rows(sql))
 
     def lateness(self, start: datetime, end: datetime, metric: str | None = None) -> Lateness:
         """The lateness of the live polls of one metric or of all."""
         if metric is not None:
             live = (entry.late_ms for entry in self.stored(metric, start, end) if not entry.backfilled)
-            return lateness_of(sorted(live))
-        return lateness_of([late for (late,) in self._rows(_LATENESS, (to_seconds(start), to_seconds(end)))])
+            return lateness_of(sorted(Counter(live).items()))
+        return lateness_of(self.rows(_LATENESS, (to_seconds(start), to_seconds(end))))
+
+    def rows(self, sql: str, bindings: apsw.Bindings | None = None) -> list[tuple[Any, ...]]:
+        """What one statement gives, whole."""
+        with sqlite_errors(StoreError, self._path):
+            return self._connection.execute(sql, bindings).fetchall()
 
     def _counts_of(self, names: list[str], start: datetime, end: datetime) -> dict[str, int]:
         if len(names) == 1:
@@ -228,25 +239,18 @@ class Reader:
             metric = known_metric(self._connection, name)
         if metric is None:
             return
-        sql = _OF_METRIC.format(table=table, columns=columns)
-        step = metric.step_seconds
-        first = -(-to_seconds(start) // step) * step
-        for piece_start, piece_end in _pieces(first, to_seconds(end), step * _PIECE):
-            bounds = {"start": piece_start, "end": piece_end, "step": step, "metric": metric.id}
-            yield from self._rows(sql, bounds)
+        bounds = {"start": to_seconds(start), "end": to_seconds(end), "metric": metric.id}
+        if table == "slots":
+            yield from self._slots(columns, bounds, metric.step_seconds)
+        else:
+            yield from self.rows(_OF_RANGE.format(table=table, columns=columns), bounds)
 
-    def _rows(self, sql: str, bindings: apsw.Bindings | None = None) -> list[tuple[Any, ...]]:
-        with sqlite_errors(StoreError, self._path):
-            return self._connection.execute(sql, bindings).fetchall()
-
-
-def lateness_of(ascending: list[int]) -> Lateness:
-    """The percentiles of sorted lateness (nearest rank)."""
-    if not ascending:
-        return Lateness(0, 0, 0, 0)
-    polls = len(ascending)
-    p50, p99 = (ascending[-(-polls * percent // 100) - 1] for percent in (50, 99))
-    return Lateness(polls, p50, p99, ascending[-1])
+    def _slots(self, columns: str, bounds: dict[str, int], step: int) -> Iterator[tuple[Any, ...]]:
+        sql = _OF_BUCKET.format(columns=columns)
+        for (bucket,) in self.rows(_BUCKETS, {**bounds, "width": TALLY_SECONDS}):
+            first = -(-max(bucket, bounds["start"]) // step) * step
+            end = min(bucket + TALLY_SECONDS, bounds["end"])
+            yield from self.rows(sql, {**bounds, "start": first, "end": end, "step": step})
 
 
 def _pieces(start: int, end: int, size: int) -> Iterator[tuple[int, int]]:
