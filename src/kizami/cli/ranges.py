@@ -34,10 +34,11 @@ def range_options(default_last: str | None) -> Decorator:
     Without any of them it is about the last `default_last`, or about all time if that is None.
     """
     default = f"the last {default_last}" if default_last else "everything"
+    end = "now" if default_last else "the end"
 
     def decorate(verb: Callable[..., Any]) -> Callable[..., Any]:
         @click.option("--from", "since", metavar="TIME", help="From here on: 2025-12-02T10:00:00Z, or -2h.")
-        @click.option("--to", "until", metavar="TIME", help="Up to here, exclusive; without it, to the end.")
+        @click.option("--to", "until", metavar="TIME", help=f"Up to here, exclusive; default: {end}.")
         @click.option("--last", metavar="DURATION", help=f"Up to now: 30s, 10m, 2h, 7d. Default: {default}.")
         @wraps(verb)
         def with_range(
