@@ -139,7 +139,7 @@ def sqlite_errors(kind: type[KizamiError], path: Path | str) -> Iterator[None]:
     try:
         yield
     except apsw.Error as error:
-        raise kind(f"{path}: {_explain(error)}") from error
+        raise kind(f"{path}: {explain(error)}") from error
     except OSError as error:
         raise kind(f"{path}: {error.strerror or error}") from error
 
@@ -248,7 +248,8 @@ def _schema_version(connection: apsw.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").get)
 
 
-def _explain(error: apsw.Error) -> str:
+def explain(error: apsw.Error) -> str:
+    """What went wrong and what helps, in a few words."""
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
         return f"is damaged ({error}); {_RESTORE}"
     if isinstance(error, apsw.FullError):
