@@ -15,8 +15,8 @@ from kizami.cli.settings import Decorator
 from kizami.errors import InvalidInput
 from kizami.slots import parse_duration, parse_iso8601, shift, shorten
 
-# Before any slot there can be: what a range without a beginning begins with.
-BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
+# All time, which is what a verb without a default range is about.
+BEGINNING, END = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,11 @@ def range_options(default_last: str | None) -> Decorator:
     Without any of them it is about the last `default_last`, or about all time if that is None.
     """
     default = f"the last {default_last}" if default_last else "everything"
+    end = "now" if default_last else "the end"
 
     def decorate(verb: Callable[..., Any]) -> Callable[..., Any]:
         @click.option("--from", "since", metavar="TIME", help="From here on: 2025-12-02T10:00:00Z, or -2h.")
-        @click.option("--to", "until", metavar="TIME", help="Up to here, exclusive; without it, now.")
+        @click.option("--to", "until", metavar="TIME", help=f"Up to here, exclusive; default: {end}.")
         @click.option("--last", metavar="DURATION", help=f"Up to now: 30s, 10m, 2h, 7d. Default: {default}.")
         @wraps(verb)
         def with_range(
@@ -62,10 +63,10 @@ def read_range(
         last = default_last
     if last is not None:
         return _nonempty(_before(now, _positive(last), "--last"), now, now, "--last")
-    end = read_time(until, now, "--to") if until is not None else now
     if since is None and default_last is not None:
         raise InvalidInput("--to", "needs --from")
     start = read_time(since, now, "--from") if since is not None else BEGINNING
+    end = read_time(until, now, "--to") if until is not None else now if default_last else END
     return _nonempty(start, end, now, "--from")
 
 
