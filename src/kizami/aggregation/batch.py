@@ -61,11 +61,12 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """What a run did, and the code of the line that says why it ended as it did."""
+    """What a run did, the code of the line that says why it ended as it did, and the kind of its fault."""
 
     ending: Ending
     code: LogCode
     tally: Tally
+    fault: type[Exception] | None = None
 
     @property
     def is_failure(self) -> bool:
@@ -244,4 +245,4 @@ class _Run:
 
     def _end(self, ending: Ending, code: LogCode, error: Exception | None = None, **details: Any) -> RunOutcome:
         self.log.write(code, error, **details)
-        return RunOutcome(ending, code, self.tally)
+        return RunOutcome(ending, code, self.tally, type(error) if error else None)
