@@ -19,13 +19,13 @@ from kizami.aggregation.batch import Ending, RunOutcome
 from kizami.aggregation.messages import AggregationMessage
 from kizami.aggregation.points import DEFAULT_ZONE, UserPoints, point_day, require_zone
 from kizami.aggregation.signing import ApiKey, require_company_id
-from kizami.cli.clock import WallClock
 from kizami.cli.exit_codes import CONFIGURATION, FAILURE, OK, UNREACHABLE
 from kizami.cli.printing import json_option, plural, print_json, print_table, say
 from kizami.cli.settings import Decorator, database_option
 from kizami.errors import ApiUnreachable, ConfigurationError, InvalidInput
 from kizami.local.aggregating import Aggregator, look_up_key
 from kizami.local.aggregation import SqlitePointStore
+from kizami.local.clock import SystemClock
 from kizami.local.database import open_database
 from kizami.logs import use_logs
 from kizami.mock_api.users import users_key
@@ -97,7 +97,7 @@ def run(
     _require_url(api_url)
     use_logs() if verbose else _say_errors()
     with _progress() as on_progress:
-        outcome = Aggregator(database, api_url, zone, on_progress).run(message, WallClock().now())
+        outcome = Aggregator(database, api_url, zone, on_progress).run(message, SystemClock().now())
     _report(company_id, outcome, as_json)
     return _exit_code(outcome)
 
@@ -111,7 +111,7 @@ def run(
 def points(company_id: str, month: str | None, time_zone: str, as_json: bool, database: Path) -> None:
     """Show how many points each of the company's users has in a month."""
     _company(company_id)
-    wanted = _month(month) if month else point_day(WallClock().now(), _zone(time_zone)).month
+    wanted = _month(month) if month else point_day(SystemClock().now(), _zone(time_zone)).month
     connection = open_database(database)
     try:
         found = list(SqlitePointStore(connection, database).points(company_id, wanted))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from math import inf
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -36,7 +37,9 @@ class Aggregator:
     zone: ZoneInfo
     on_progress: Callable[[int, int], None] = lambda done, total: None
 
-    def run(self, message: AggregationMessage, now: datetime) -> RunOutcome:
+    def run(
+        self, message: AggregationMessage, now: datetime, seconds_left: Callable[[], float] = lambda: inf
+    ) -> RunOutcome:
         """One run. The lock that a killed run has left is re-entered at once; one at work is left alone."""
         connection = open_database(self.database, create=True)
         try:
@@ -47,7 +50,7 @@ class Aggregator:
                     locks, points, CurlUsersApi(), look_up_key, self.base_url, self.zone, self.on_progress
                 )
                 owner = THIS_MACHINE if alone else f"process {os.getpid()}"
-                return batch.run(message, Delivery(owner, os.urandom(16).hex(), now))
+                return batch.run(message, Delivery(owner, os.urandom(16).hex(), now, seconds_left))
         finally:
             connection.close()
 
