@@ -6,7 +6,10 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
+from time import gmtime
 from typing import Any, TextIO
+
+from kizami.slots import shorten
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -21,16 +24,47 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        line.update((name, value) for name, value in vars(record).items() if name not in _STANDARD)
+        for name, value in vars(record).items():
+            if name not in _STANDARD:
+                line.setdefault(name, value)
         if record.exc_info:
             line["stackTrace"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return _write_json(line)
+
+
+def _write_json(line: dict[str, Any]) -> str:
+    try:
+        text = json.dumps(line, ensure_ascii=False, allow_nan=False, default=str)
+    except (TypeError, ValueError, RecursionError):  # a line is never lost for what a field of it holds
+        text = json.dumps({name: _as_text(value) for name, value in line.items()}, ensure_ascii=False)
+    # Half of a surrogate pair has no UTF-8, but as an escape it is JSON again.
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else shorten(value, 1000)
 
 
 def use_json_logs(level: int = logging.INFO, stream: TextIO | None = None) -> None:
     """Send the log of everything in kizami to `stream` (default stderr) as JSON lines, and only there."""
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonFormatter())
+    _send_logs(stream or sys.stderr, JsonFormatter(), level)
+
+
+def use_logs(level: int = logging.INFO, stream: TextIO | None = None) -> None:
+    """JSON lines, or plain lines of time, level and message where a person reads along: on a terminal."""
+    stream = stream or sys.stderr
+    _send_logs(stream, _plain_formatter() if stream.isatty() else JsonFormatter(), level)
+
+
+def _plain_formatter() -> logging.Formatter:
+    formatter = logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%SZ")
+    formatter.converter = gmtime
+    return formatter
+
+
+def _send_logs(stream: TextIO, formatter: logging.Formatter, level: int) -> None:
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(formatter)
     logger = logging.getLogger("kizami")
     logger.handlers[:] = [handler]
     logger.setLevel(level)

@@ -9,27 +9,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta
 
 from kizami.errors import InvalidInput
 
 DEFAULT_INTERVAL_SECONDS = 5
 INTERVALS = tuple(seconds for seconds in range(1, 61) if 60 % seconds == 0)
-MINUTE = timedelta(minutes=1)
 
-_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+# Hour 24 is kept out here because newer versions of Python read it as the next day.
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT(?!24)\d\d:\d\d:\d\dZ", re.ASCII)
 _DURATION = re.compile(r"(\d{1,9})(s|m|h|d|w)", re.ASCII)
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Window:
-    """The half-open span [start, end) that a request asks about; its start is the slot time."""
+    """The half-open span [start, end) that a request asks about, in UTC; its start is the slot time."""
 
     start: datetime
     end: datetime
 
     def __post_init__(self) -> None:
+        # In a zone with summer time, order and distance are those of the wall clock, not of the instants.
+        object.__setattr__(self, "start", to_utc(self.start))
+        object.__setattr__(self, "end", to_utc(self.end))
         if self.start >= self.end:
             raise InvalidInput("from", "must be before to")
 
@@ -59,9 +62,9 @@ def to_utc(instant: datetime) -> datetime:
 
 
 def shift(instant: datetime, seconds: float) -> datetime:
-    """`instant` moved by `seconds`, refused where it would leave years 0001 to 9999."""
+    """The UTC instant `seconds` after `instant`, refused where it would leave years 0001 to 9999."""
     try:
-        return instant + timedelta(seconds=seconds)
+        return to_utc(instant) + timedelta(seconds=seconds)
     except OverflowError:
         raise InvalidInput(
             "timestamp", f"{instant.isoformat()} moved by {seconds} s is outside years 0001 to 9999"
@@ -72,7 +75,7 @@ def require_interval(seconds: int) -> int:
     """`seconds` if slots of that length tile a minute, else InvalidInput."""
     if isinstance(seconds, bool) or not isinstance(seconds, int) or seconds not in INTERVALS:
         choices = ", ".join(map(str, INTERVALS))
-        raise InvalidInput("interval", f"{seconds!r} does not divide a minute; use one of {choices}")
+        raise InvalidInput("interval", f"{shorten(seconds)} does not divide a minute; use one of {choices}")
     return seconds
 
 
@@ -104,12 +107,10 @@ def require_slot_window(window: Window, interval_seconds: int) -> None:
 def slots_between(start: datetime, end: datetime, interval_seconds: int) -> Iterator[datetime]:
     """The slots that begin in [start, end), oldest first."""
     step = timedelta(seconds=interval_seconds)
-    slot = floor_to_slot(start, interval_seconds)
-    if slot < start:
-        slot += step
-    while slot < end:
-        yield slot
-        slot += step
+    floor = floor_to_slot(start, interval_seconds)
+    first = 1 if floor < start else 0
+    past_last = -((floor - to_utc(end)) // step)  # rounded up: a slot that begins before `end` counts
+    return (floor + number * step for number in range(first, past_last))
 
 
 def format_instant(instant: datetime) -> str:
@@ -132,7 +133,7 @@ def parse_instant(text: object, field: str = "timestamp") -> datetime:
 
 def parse_duration(value: object, field: str = "duration") -> int:
     """Whole seconds from `90`, `"90s"`, `"10m"`, `"2h"`, `"7d"` or `"1w"`."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9:
         return value
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
@@ -151,12 +152,14 @@ _ISO_BASIC = re.compile(
     r"(?:[.,](?P<fraction>\d+))?(?P<offset>Z|[+-]\d\d(?:\d\d)?)",
     re.ASCII,
 )
+_FRACTION_DIGITS = 600  # more than any clock gives; int() refuses strings without end
 
 
 def parse_iso8601(text: str, field: str = "timestamp") -> datetime:
     """The instant that any valid ISO 8601 date-time names, in UTC, cut to the microsecond.
 
     Refused: times without an offset (they name no instant), leap seconds, years outside 0001 to 9999.
+    The offset -00:00, which only RFC 3339 knows, is read as UTC.
     """
     match = _ISO_EXTENDED.fullmatch(text) or _ISO_BASIC.fullmatch(text)
     if match is None:
@@ -165,48 +168,56 @@ def parse_iso8601(text: str, field: str = "timestamp") -> datetime:
         )
     try:
         return _instant_of(match)
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         raise InvalidInput(field, f"{shorten(text)} is not a real time: {error}") from None
+    except OverflowError:
+        raise InvalidInput(field, f"{shorten(text)} is outside years 0001 to 9999 in UTC") from None
 
 
 def _instant_of(match: re.Match[str]) -> datetime:
     hour, minute, second = (int(match[part] or 0) for part in ("hour", "minute", "second"))
-    # A decimal fraction belongs to the lowest unit that is written: hours, minutes or seconds.
-    unit = 1 if match["second"] else 60 if match["minute"] else 3600
     digits = match["fraction"] or "0"
-    fraction = timedelta(microseconds=int(digits[:12]) * unit * 1_000_000 // 10 ** len(digits[:12]))
-    days = timedelta(0)
-    if hour == 24:  # the end of a day, which is the start of the next
-        if minute or second or fraction:
-            raise ValueError("hour 24 is only valid as 24:00:00")
-        hour, days = 0, timedelta(days=1)
-    day = _date_of(match["date"])
-    moment = datetime.combine(day, time(hour, minute, second, tzinfo=_zone_of(match["offset"])))
-    return (moment + fraction + days).astimezone(UTC)
+    end_of_day = hour == 24  # which is the start of the next
+    if end_of_day and (minute or second or digits.strip("0")):
+        raise ValueError("hour 24 is only valid as 24:00:00")
+    moment = datetime.combine(_date_of(match["date"]), time(0 if end_of_day else hour, minute, second), UTC)
+    # A decimal fraction belongs to the lowest unit that is written: hours, minutes or seconds.
+    fraction = _fraction_of(digits, 1 if match["second"] else 60 if match["minute"] else 3600)
+    # One sum: only the instant must lie in years 0001 to 9999, not a step on the way to it.
+    return moment + (timedelta(days=end_of_day) + fraction - _offset_of(match["offset"]))
+
+
+def _fraction_of(digits: str, unit_seconds: int) -> timedelta:
+    digits = digits[:_FRACTION_DIGITS]
+    return timedelta(microseconds=int(digits) * unit_seconds * 1_000_000 // 10 ** len(digits))
 
 
 def _date_of(text: str) -> date:
     year, rest = int(text[:4]), text[4:].replace("-", "")
-    if len(rest) == 3:  # an ordinal date: the day of the year
-        day = date(year, 1, 1) + timedelta(days=int(rest) - 1)
-        if day.year != year:
-            raise ValueError(f"day {rest} is not in year {year:04d}")
-        return day
-    return date.fromisoformat(text)
+    if rest.startswith("W"):
+        return date.fromisocalendar(year, int(rest[1:3]), int(rest[3]))
+    if len(rest) == 4:
+        return date(year, int(rest[:2]), int(rest[2:]))
+    if not 1 <= int(rest) <= date(year, 12, 31).timetuple().tm_yday:
+        raise ValueError(f"day {rest} is not in year {year:04d}")
+    return date(year, 1, 1) + timedelta(days=int(rest) - 1)
 
 
-def _zone_of(text: str) -> timezone:
-    if text == "Z":
-        return UTC
+def _offset_of(text: str) -> timedelta:
     digits = text[1:].replace(":", "")
-    hours, minutes = int(digits[:2]), int(digits[2:] or 0)
+    hours, minutes = int(digits[:2] or 0), int(digits[2:] or 0)
     if hours > 23 or minutes > 59:
         raise ValueError(f"{text} is not an offset")
     offset = timedelta(hours=hours, minutes=minutes)
-    return timezone(-offset if text[0] == "-" else offset)
+    return -offset if text[0] == "-" else offset
 
 
 def shorten(value: object, limit: int = 60) -> str:
-    """A value as an error may quote it: its repr, at most `limit` characters."""
-    text = repr(value[: limit + 1] if isinstance(value, str) else value)
+    """A value as an error may quote it: on one line, at most `limit` characters."""
+    if isinstance(value, str):
+        value = value[: limit + 1]
+    try:
+        text = value.isoformat() if isinstance(value, date | time) else repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, lists in lists in lists
+        text = f"<{type(value).__name__} too large to show>"
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -52,16 +52,27 @@ def kizami() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit; a user's mistake is one line on stderr, never a traceback."""
     try:
-        outcome = kizami.main(args=arguments, standalone_mode=False)
+        outcome = kizami.main(args=arguments, prog_name="kizami", standalone_mode=False)
         sys.exit(outcome if isinstance(outcome, int) else OK)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        sys.exit(USAGE)
+    except click.ClickException as error:
+        click.echo(f"kizami: {one_line(error)}", err=True)
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(INTERRUPTED)
     except KizamiError as error:
         click.echo(f"kizami: {error}", err=True)
         sys.exit(exit_code(error))
+
+
+def one_line(error: click.ClickException) -> str:
+    """What Click has to say, in one line, and for a usage error the help to read."""
+    problem = " ".join(error.format_message().split()).removesuffix(".")
+    if not isinstance(error, click.UsageError):
+        return problem
+    return f"{problem} (see {error.ctx.command_path if error.ctx else 'kizami'} --help)"
 
 
 def exit_code(error: KizamiError) -> int:
