@@ -117,8 +117,7 @@ class _Exchange:
         except (TimeoutError, TimeoutException):  # the socket's own clock was first: the same thing has happened
             self._outcome.put(self._too_late())
         except (OSError, HTTPException, HTTPError) as error:
-            in_time = monotonic() < self._deadline
-            self._outcome.put(HttpFailure(_cause(error)) if in_time else self._too_late())
+            self._outcome.put(HttpFailure(_cause(error)))
         except Exception as error:  # noqa: BLE001 -- the top of the thread: result() raises it
             self._outcome.put(error)
 
