@@ -221,8 +221,8 @@ class TestCountPointer:
         assert str(refusal.value) == f"{named}: is missing"
 
     def test_a_step_into_a_plain_value_leads_nowhere(self) -> None:
-        with pytest.raises(ApiPayloadError, match=r"^/count/0: is missing$"):
-            read_answer('{"count": "5"}', ("count", "0"), WINDOW)
+        with pytest.raises(ApiPayloadError, match=r"^/count/5: is missing$"):
+            read_answer('{"count": "5"}', ("count", "5"), WINDOW)
 
 
 class TestMetricRecord:
