@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
+from functools import cache
 from urllib.parse import quote, urlunsplit
 
 from kizami.errors import ApiPayloadError, ApiStatusError, InvalidInput
@@ -53,7 +53,7 @@ def request_url(target: Target, window: Window) -> str:
     return url_template(target.url, target.path).replace("{from}", start).replace("{to}", end)
 
 
-@lru_cache(maxsize=16_384)
+@cache  # one entry a target
 def url_template(url: str, path: str) -> str:
     """Base URL and path joined; braces can stand in neither but as `{from}` and `{to}`."""
     base = require_base_url(url)
