@@ -22,6 +22,7 @@ from kizami.errors import (
 
 # verb -> what it does, in the order of `kizami --help`; the verb's module is kizami.cli.<verb>.
 VERBS = {
+    "up": "Run the whole pipeline on this machine.",
     "status": "Show how the collection is doing.",
     "targets": "Check and list what is polled.",
     "query": "Show a metric's records.",

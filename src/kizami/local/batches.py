@@ -146,9 +146,9 @@ def release_all(connection: apsw.Connection, now_ms: int) -> None:
 
 
 def demote_late(connection: apsw.Connection, before_ms: int) -> None:
-    """Live messages that should have left before then must no longer go before those whose time is now."""
+    """Live messages that nobody asked for before then are backfill: they must not hold up those due now."""
     connection.execute(
-        f"UPDATE messages SET priority = {RETRY} WHERE priority = {LIVE} AND visible_ms < ?", (before_ms,)
+        f"UPDATE messages SET priority = {BACKFILL} WHERE priority = {LIVE} AND visible_ms < ?", (before_ms,)
     )
 
 

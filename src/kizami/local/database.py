@@ -159,9 +159,10 @@ def transaction(connection: apsw.Connection) -> Iterator[None]:
 
 
 def require_intact(path: Path) -> None:
-    """Read the whole of a file of ordinary size; StoreError if it is damaged. Nothing is written to it."""
-    if path.stat().st_size > _CHECKED_BYTES:
+    """Read the whole of a file of ordinary size; StoreError if it is damaged or not ours. It is not changed."""
+    if not path.exists() or not 0 < path.stat().st_size <= _CHECKED_BYTES:
         return
+    _require_kizami_header(path)
     with sqlite_errors(StoreError, path):
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         # Closing would carry the write-ahead log into a file that may be damaged.

@@ -34,11 +34,11 @@ from kizami.local.schedule import Planner
 from kizami.local.service import Polled, enter_service
 from kizami.local.writer import Delivery, Errand, QueueLimits, Work, Writer
 from kizami.messages import MetricRecord
-from kizami.targets import Config
+from kizami.targets import Config, Target
 
 JUMP_MS = 1000  # the clocks have parted by more: the wall clock was set, or the machine slept
 STALL_MS = 5000  # a turn took longer: the process was stopped
-LATE_MS = 5000  # a live message this late no longer goes before the others
+LATE_MS = 5000  # a live message found this late after a stop is backfill
 
 _TURN_SECONDS = 0.2
 _HOUSEKEEPING_MS = 1000
@@ -109,6 +109,11 @@ class Engine:
         """Its counts and failures, for whoever shows them."""
         return self._collecting
 
+    @property
+    def polled(self) -> list[Target]:
+        """The targets in service."""
+        return [polled.target for polled in self._service.values()]
+
     def run(self, config: Config) -> None:
         """Poll until `stop`; then everything in hand is settled or back on the queue."""
         try:
@@ -146,7 +151,7 @@ class Engine:
         if not self._live:
             return
         self._planner = Planner(list(self._service.values()), now_ms)
-        self._catch_up.begin([polled.target for polled in self._service.values()], from_ms(now_ms))
+        self._catch_up.begin(self.polled, from_ms(now_ms))
 
     def _turn(self) -> None:
         now_ms = self._clock.milliseconds()
