@@ -103,6 +103,21 @@ class Target:
         """Whether the window is asked for before it has ended (right for the mock API only)."""
         return self.lag_seconds < self.interval_seconds
 
+    @property
+    def is_mock(self) -> bool:
+        """Whether it is the mock API where `kizami up` and `kizami mock` serve it."""
+        return self.url.rstrip("/") in (MOCK_API_URL, MOCK_API_URL.replace("127.0.0.1", "localhost"))
+
+    @property
+    def timing_problem(self) -> str | None:
+        """What is wrong with asking a real API too early, and what to write instead; None if all is well."""
+        if not self.asks_too_early or self.is_mock:
+            return None
+        return (
+            f"{self.name}: lag {self.lag_seconds}s is shorter than the interval, so a window is asked for before "
+            f'it has ended and its count stays partial; set lag = "{self.interval_seconds}s" or more'
+        )
+
 
 def require_metric(name: object, place: str = "metric") -> str:
     """`name` if it can name a metric: letters of any script, digits and `_ . : / -`, at most 128."""
