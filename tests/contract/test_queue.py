@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -40,7 +40,9 @@ def test_an_empty_queue_hands_out_nothing(kit: QueueKit) -> None:
 @pytest.mark.parametrize("minutes", [1, 3])
 def test_more_messages_than_a_call_takes_are_all_sent(kit: QueueKit, minutes: int) -> None:
     """12 messages are two calls of SQS, 36 are four, which go side by side."""
-    entries = [entry for minute in range(minutes) for entry in plan_minute(START + timedelta(minutes=minute), Target())]
+    entries = [
+        entry for minute in range(minutes) for entry in plan_minute(START + timedelta(minutes=minute), Target())
+    ]
     assert kit.queue.send(due_at_once(tuple(entries))) == []
     bodies = [received.body for received in kit.queue.receive(100)]
     assert sorted(bodies) == sorted(write_message(entry.message) for entry in entries)
