@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import tempfile
@@ -22,7 +23,6 @@ from template import Template
 
 PROGRAM = Path(__file__).parents[1] / ".tools/ministack/bin/ministack"
 REGION, ACCOUNT = "us-east-1", "000000000000"
-API_ID = "kizamimock"
 
 
 class LocalAws:
@@ -34,10 +34,9 @@ class LocalAws:
         self.log = log
         self._clients: dict[str, Any] = {}
 
-    @property
-    def mock_api_url(self) -> str:
-        """Where the deployed REST API answers; its own name, *.amazonaws.com, does not lead here."""
-        return f"{self.endpoint}/_aws/execute-api/{API_ID}/prod"
+    def mock_api_url(self, stack_name: str) -> str:
+        """Where the REST API of a stack answers; its own name, *.amazonaws.com, does not lead here."""
+        return f"{self.endpoint}/_aws/execute-api/{api_id(stack_name)}/prod"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -70,10 +69,10 @@ class LocalAws:
         """Upload the assets and create the stack, as `cdk deploy` would."""
         self._upload_assets(template)
         cloudformation = self.client("cloudformation")
-        body = json.dumps(for_ministack(template.document))
+        body = json.dumps(for_ministack(template.document, name))
         cloudformation.create_stack(StackName=name, TemplateBody=body, Capabilities=["CAPABILITY_IAM"])
         stack = wait_until(lambda: _finished(cloudformation, name), 60, f"the deployment of {name}")
-        assert stack["StackStatus"] == "CREATE_COMPLETE", stack.get("StackStatusReason")
+        assert stack["StackStatus"] == "CREATE_COMPLETE", _failures(cloudformation, name)
         return DeployedStack(self, template, stack)
 
     def _upload_assets(self, template: Template) -> None:
@@ -146,7 +145,11 @@ def _json(line: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def for_ministack(document: dict[str, Any]) -> dict[str, Any]:
+def api_id(stack_name: str) -> str:
+    return stack_name.replace("-", "")
+
+
+def for_ministack(document: dict[str, Any], name: str) -> dict[str, Any]:
     """The template with the two things that this local AWS needs and AWS does not have.
 
     It demands the action sqs:SendMessageBatch, which on AWS is part of sqs:SendMessage; and the id of the
@@ -155,13 +158,22 @@ def for_ministack(document: dict[str, Any]) -> dict[str, Any]:
     document = deepcopy(document)
     for resource in document["Resources"].values():
         if resource["Type"] == "AWS::ApiGateway::RestApi":
-            resource["Properties"]["Tags"] = [{"Key": "ms-custom-id", "Value": API_ID}]
+            resource["Properties"]["Tags"] = [{"Key": "ms-custom-id", "Value": api_id(name)}]
         if resource["Type"] == "AWS::IAM::Policy":
             for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
                 actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
                 if "sqs:SendMessage" in actions:
                     statement["Action"] = [*actions, "sqs:SendMessageBatch"]
     return document
+
+
+def _failures(cloudformation: Any, name: str) -> list[str]:
+    events = cloudformation.describe_stack_events(StackName=name)["StackEvents"]
+    return [
+        f"{e['LogicalResourceId']}: {e.get('ResourceStatusReason')}"
+        for e in events
+        if "FAILED" in e["ResourceStatus"]
+    ]
 
 
 def _finished(cloudformation: Any, name: str) -> dict[str, Any] | None:
@@ -191,13 +203,17 @@ def local_aws(auth: bool = True) -> Iterator[LocalAws]:
         log = Path(scratch) / "ministack.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [str(PROGRAM)], env=_environment(port, scratch, auth), stdout=output, stderr=subprocess.STDOUT
+                [str(PROGRAM)],
+                env=_environment(port, scratch, auth),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # its functions are processes of their own: all go together
             )
         try:
             wait_until(lambda: _answers(port, process), 60, f"ministack: {log.read_text()[-2000:]}")
             yield LocalAws(port, log)
         finally:
-            process.terminate()
+            os.killpg(process.pid, signal.SIGKILL)  # it keeps nothing, and its farewell takes half a minute
             process.wait(timeout=30)
 
 

@@ -316,6 +316,22 @@ def test_collector_error_an_invalid_answer_is_logged_and_raised(
     assert rows(table, moto_endpoint) == []
 
 
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize(
+    ("behaviour", "problem"),
+    [
+        (faults.huge_body, "longer than 65536 bytes"),
+        (faults.gzip_bomb, "encoded as 'gzip', which was not asked for"),
+    ],
+)
+def test_collector_error_a_refused_body_says_why(
+    behaviour: Behaviour, problem: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KIZAMI_API_TIMEOUT_SECONDS", "10")
+    with FaultServer(behaviour) as server:
+        assert str(expect_failure(ApiPayloadError, server, monkeypatch, capsys)) == f"the body is {problem}"
+
+
 def refuse_writes(code: str, status: int = 400) -> Behaviour:
     kind = f"com.amazonaws.dynamodb.v20120810#{code}"
     return faults.raw(json.dumps({"__type": kind, "message": "not today"}).encode(), status)
@@ -471,6 +487,14 @@ def test_the_call_ends_before_the_invocation_does(
     with FaultServer(faults.hang_before_headers) as server, pytest.raises(ApiError, match=r"within 0\.2 s"):
         collect(server, monkeypatch, seconds=0.3)
     assert len(errors(capsys)) == 1
+
+
+@pytest.mark.usefixtures("table")
+def test_the_write_ends_before_the_invocation_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FaultServer(faults.answer()) as server, FaultServer(faults.hang_before_headers) as dynamodb:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb.url)
+        with pytest.raises(StoreError, match=r"within 0\.9 s"):
+            collect(server, monkeypatch, seconds=1)
 
 
 @pytest.mark.usefixtures("table")

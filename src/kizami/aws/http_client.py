@@ -17,7 +17,6 @@ from urllib.parse import SplitResult, urlsplit
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
-from urllib3.exceptions import TimeoutError as TimeoutException
 from urllib3.response import BaseHTTPResponse
 
 from kizami.slots import shorten
@@ -114,10 +113,9 @@ class _Exchange:
     def _run(self) -> None:
         try:
             self._outcome.put(self._perform())
-        except (TimeoutError, TimeoutException):  # the socket's own clock was first: the same thing has happened
-            self._outcome.put(self._too_late())
         except (OSError, HTTPException, HTTPError) as error:
-            self._outcome.put(HttpFailure(_cause(error)))
+            in_time = monotonic() < self._deadline  # else the socket's own clock was first: the same has happened
+            self._outcome.put(HttpFailure(_cause(error)) if in_time else self._too_late())
         except Exception as error:  # noqa: BLE001 -- the top of the thread: result() raises it
             self._outcome.put(error)
 

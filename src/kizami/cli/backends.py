@@ -61,6 +61,17 @@ def _cut(span: Span, end: datetime) -> Span:
     return Span(span.start, max(span.start, edge), span.interval_seconds)
 
 
+class Collector(Protocol):
+    """Whoever works off the queue."""
+
+    @property
+    def words(self) -> str:
+        """What the reader is told about it."""
+
+    def check(self) -> None:
+        """Raise what keeps it from its work, if that is known."""
+
+
 class Backend(Protocol):
     """A home of the data. Ranges are [start, end), their order is ascending.
 
@@ -98,8 +109,14 @@ class Backend(Protocol):
     def send_backfill(self, messages: Iterable[ScheduleMessage]) -> int:
         """Ask for past slots again; how many were taken. It may be interrupted and repeated at any point."""
 
+    def expect_from(self, metric: str, slot: datetime) -> None:
+        """From now on the metric's slots are expected from `slot` on, if they were not before."""
+
     def backfill_depth(self, spans: Mapping[str, Span]) -> int:
         """How many slots of the spans still wait to be backfilled."""
+
+    def collector(self, metrics: Iterable[str]) -> AbstractContextManager[Collector]:
+        """Whoever works off the queue anyway, else this process for the length of a `with`."""
 
     def dead_letters(self, metric: str | None = None, limit: int = -1) -> Sequence[DeadLetter]:
         """The slots that were given up, newest first; no limit if it is negative."""

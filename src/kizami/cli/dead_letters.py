@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from kizami.cli.backends import Backend, Home, backend_options
-from kizami.cli.clock import WallClock
 from kizami.cli.exit_codes import FAILURE, OK
 from kizami.cli.metric_names import find_metric, metric_argument, metrics_argument
 from kizami.cli.printing import instant_text, json_option, plural, print_json, print_table, say
 from kizami.cli.ranges import TimeRange, range_options, read_time
+from kizami.local.clock import SystemClock
 from kizami.readings import DeadLetter
 
 _COLUMNS = (("metric", False), ("slot", False), ("died", False), ("tried", True), ("reason", False))
@@ -52,7 +52,7 @@ def list_letters(metrics: tuple[str, ...], time_range: TimeRange, limit: int, as
 @backend_options
 def show(metric: str, slot: str, as_json: bool, home: Home) -> int:
     """Show all that is known about the dead letter of one slot, such as 2025-12-02T10:23:05Z."""
-    instant = read_time(slot, WallClock().now(), "SLOT")
+    instant = read_time(slot, SystemClock().now(), "SLOT")
     with home.opened() as backend:
         find_metric(backend, metric)
         found = [letter for letter in backend.dead_letters(metric) if letter.slot == instant]

@@ -44,21 +44,25 @@ def command(metrics: tuple[str, ...], time_range: TimeRange, check: bool, as_jso
         found = backend.missing(spans)
     missing = sum(gap.slots for gaps in found.values() for gap in gaps)
     if as_json:
-        print_json({**range_fields(time_range), "missing": missing, "gaps": _gap_list(found)})
-    elif found:
-        print_table(_COLUMNS, _rows(found))
+        print_json({**range_fields(time_range), "missing": missing, "gaps": gap_list(found)})
+    else:
+        print_gaps(found)
     expected = sum(span.expected for span in spans.values())
     say(f"{plural(missing, 'slot')} of {expected:,} missing in {plural(len(chosen), 'metric')}")
     return CHECK_FAILED if check and missing else OK
 
 
-def _rows(found: Mapping[str, Sequence[Gap]]) -> list[list[str]]:
-    return [
+def print_gaps(found: Mapping[str, Sequence[Gap]]) -> None:
+    """A table of the gaps; nothing if there are none."""
+    rows = [
         [name, instant_text(gap.start), instant_text(gap.end), str(gap.slots), age_text(gap.end - gap.start)]
         for name, gaps in found.items()
         for gap in gaps
     ]
+    if rows:
+        print_table(_COLUMNS, rows)
 
 
-def _gap_list(found: Mapping[str, Sequence[Gap]]) -> list[dict[str, str | int]]:
+def gap_list(found: Mapping[str, Sequence[Gap]]) -> list[dict[str, str | int]]:
+    """The gaps as a program reads them."""
     return [{"metricName": name, **gap_fields(gap)} for name, gaps in found.items() for gap in gaps]

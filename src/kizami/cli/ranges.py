@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import wraps
 from typing import Any
 
 import click
 
-from kizami.cli.clock import WallClock
 from kizami.cli.settings import Decorator
 from kizami.errors import InvalidInput
+from kizami.local.clock import SystemClock
 from kizami.slots import parse_duration, parse_iso8601, shift, shorten
 
 # All time, which is what a verb without a default range is about.
@@ -21,11 +21,12 @@ BEGINNING, END = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 5
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """The slots that begin in [start, end), asked for at `now`."""
+    """The slots that begin in [start, end), asked for at `now`; the default if the user named none."""
 
     start: datetime
     end: datetime
     now: datetime
+    is_default: bool = False
 
 
 def range_options(default_last: str | None) -> Decorator:
@@ -44,9 +45,10 @@ def range_options(default_last: str | None) -> Decorator:
         def with_range(
             *arguments: Any, since: str | None, until: str | None, last: str | None, **options: Any
         ) -> Any:
-            now = WallClock().now()
+            now = SystemClock().now()
             time_range = read_range(since, until, last, default_last, now)
-            return verb(*arguments, time_range=time_range, **options)
+            is_default = since is until is last is None
+            return verb(*arguments, time_range=replace(time_range, is_default=is_default), **options)
 
         return with_range
 

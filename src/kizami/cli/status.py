@@ -13,7 +13,6 @@ from typing import Any
 import click
 
 from kizami.cli.backends import Backend, Home, Polling, backend_options
-from kizami.cli.clock import WallClock
 from kizami.cli.overview import LATENESS_RANGE, MetricOverview, Overview, read_overview
 from kizami.cli.printing import (
     age_text,
@@ -26,6 +25,7 @@ from kizami.cli.printing import (
     table_lines,
 )
 from kizami.coverage import Completeness
+from kizami.local.clock import SystemClock
 
 _SHOWN = 20
 _COLUMNS = (
@@ -62,7 +62,7 @@ def command(watch: bool, every_seconds: float, show_all: bool, as_json: bool, ho
         if watch:
             _watch(backend, every_seconds, show_all, as_json)
             return
-        overview = read_overview(backend, WallClock().now())
+        overview = read_overview(backend, SystemClock().now())
     if as_json:
         print_json(overview_fields(overview))
     else:
@@ -72,7 +72,7 @@ def command(watch: bool, every_seconds: float, show_all: bool, as_json: bool, ho
 def _watch(backend: Backend, every_seconds: float, show_all: bool, as_json: bool) -> None:
     with _screen(as_json, show_all) as show:
         while True:
-            show(read_overview(backend, WallClock().now()))
+            show(read_overview(backend, SystemClock().now()))
             time.sleep(every_seconds)
 
 
