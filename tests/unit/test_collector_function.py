@@ -12,7 +12,7 @@ import pytest
 
 import fault_server as faults
 from fault_server import Behaviour, FaultServer
-from kizami.aws.collector import handler, plain_headers
+from kizami.aws.collector import handler
 from kizami.aws.sender import send_plan
 from kizami.errors import (
     ApiError,
@@ -27,7 +27,7 @@ from kizami.errors import (
 from kizami.messages import MAX_COUNT, ScheduleMessage
 from kizami.sender import plan_minute
 from kizami.slots import Window
-from kizami.targets import SecretReference, Target
+from kizami.targets import Target
 from lambda_events import LambdaContext, log_lines, sqs_event
 from local_aws import create_metrics_table, dynamodb_at, lead_to
 from twins import ManualClock, MemoryQueue
@@ -316,6 +316,22 @@ def test_collector_error_an_invalid_answer_is_logged_and_raised(
     assert rows(table, moto_endpoint) == []
 
 
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize(
+    ("behaviour", "problem"),
+    [
+        (faults.huge_body, "longer than 65536 bytes"),
+        (faults.gzip_bomb, "encoded as 'gzip', which was not asked for"),
+    ],
+)
+def test_collector_error_a_refused_body_says_why(
+    behaviour: Behaviour, problem: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KIZAMI_API_TIMEOUT_SECONDS", "10")
+    with FaultServer(behaviour) as server:
+        assert str(expect_failure(ApiPayloadError, server, monkeypatch, capsys)) == f"the body is {problem}"
+
+
 def refuse_writes(code: str, status: int = 400) -> Behaviour:
     kind = f"com.amazonaws.dynamodb.v20120810#{code}"
     return faults.raw(json.dumps({"__type": kind, "message": "not today"}).encode(), status)
@@ -474,6 +490,14 @@ def test_the_call_ends_before_the_invocation_does(
 
 
 @pytest.mark.usefixtures("table")
+def test_the_write_ends_before_the_invocation_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FaultServer(faults.answer()) as server, FaultServer(faults.hang_before_headers) as dynamodb:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb.url)
+        with pytest.raises(StoreError, match=r"within 0\.9 s"):
+            collect(server, monkeypatch, seconds=1)
+
+
+@pytest.mark.usefixtures("table")
 def test_connections_are_kept_between_invocations(monkeypatch: pytest.MonkeyPatch) -> None:
     with FaultServer(faults.answer()) as server:
         for message in MINUTE[:3]:
@@ -547,11 +571,3 @@ def test_no_query_of_the_base_url_and_no_credential_shows_in_logs_or_exceptions(
             shown = repr(error)
         assert "tenant=canary-tenant" in server.requests[0].target
     assert "canary" not in capsys.readouterr().err + shown
-
-
-def test_a_header_that_is_a_reference_is_never_sent_as_it_is() -> None:
-    headers: dict[str, str | SecretReference] = {"Accept-Language": "ja"}
-    assert plain_headers(headers) == {"Accept-Language": "ja"}
-    headers["Authorization"] = SecretReference("ssm", "api-key")
-    with pytest.raises(ConfigurationError, match=r"headers\.Authorization: .*ssm:api-key"):
-        plain_headers(headers)
