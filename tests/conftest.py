@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -36,3 +37,19 @@ def dynamodb_local_endpoint() -> Iterator[str]:
 
     with dynamodb_local_server() as endpoint:
         yield endpoint
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_connection_outlives_the_tests() -> Iterator[None]:
+    """The functions keep theirs for the next invocation; here there is none."""
+    yield
+    clients = {
+        "sqs": ["sqs_client"],
+        "dynamodb": ["dynamodb_client"],
+        "collector": ["api_client"],
+        "secrets": ["secrets_manager", "parameter_store"],
+    }
+    for module, names in clients.items():
+        if loaded := sys.modules.get(f"kizami.aws.{module}"):
+            for name in names:
+                getattr(loaded, name)().close()

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from kizami import __version__
+from kizami.cli.exit_codes import CONFIGURATION, FAILURE, INTERRUPTED, OK, UNREACHABLE, USAGE
 from kizami.errors import (
     ApiUnreachable,
     ConfigurationError,
@@ -30,14 +31,12 @@ VERBS = {
     "backfill": "Collect past slots.",
     "dead-letters": "List, retry or forget the slots that were given up.",
     "export": "Write records as CSV, JSON lines or Parquet.",
+    "aggregate": "Grant users detected today a point, and show points.",
     "doctor": "Check this machine and every target.",
     "init": "Write a commented kizami.toml.",
     "mock": "Serve the mock AI employee API.",
     "completion": "Print the completion script of your shell.",
 }
-
-# Exit codes, see docs/cli.md. Click itself uses 1 for an abort and 2 for usage.
-OK, FAILURE, USAGE, CONFIGURATION, UNREACHABLE, CHECK_FAILED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
 
 class VerbGroup(click.Group):

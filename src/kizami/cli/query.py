@@ -7,8 +7,9 @@ from typing import IO
 
 import click
 
-from kizami.cli.backends import Home, Metric, backend_options, find_metric
+from kizami.cli.backends import Home, Metric, backend_options
 from kizami.cli.formats import write_csv
+from kizami.cli.metric_names import find_metric, metric_argument
 from kizami.cli.passing import Passing
 from kizami.cli.printing import (
     completeness_text,
@@ -26,7 +27,7 @@ from kizami.messages import write_record
 
 
 @click.command(short_help="Show a metric's records.")
-@click.argument("metric")
+@metric_argument
 @range_options(default_last="10m")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @json_option

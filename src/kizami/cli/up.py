@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from typing import Any
 import click
 
 from kizami.cli.config_watch import ConfigWatch
-from kizami.cli.main import INTERRUPTED, OK
+from kizami.cli.exit_codes import INTERRUPTED, OK
 from kizami.cli.settings import Decorator, Settings, config_option, database_option, load_settings
 from kizami.errors import ConfigurationError
 from kizami.local.clock import SystemClock
@@ -24,9 +25,11 @@ from kizami.local.database import require_intact
 from kizami.local.engine import Engine, StoredRecord
 from kizami.local.lock import sole_daemon
 from kizami.local.options import Options
+from kizami.local.scheduled_aggregation import ScheduledAggregation
 from kizami.logs import use_logs
 from kizami.mock_api.server import DEFAULT_HOST, DEFAULT_PORT, MockServer
-from kizami.targets import MOCK_API_URL, Target
+from kizami.mock_api.users import users_key
+from kizami.targets import MOCK_API_URL, Config, Target
 
 _DEFAULTS = Options()
 _WARNINGS = 5
@@ -70,7 +73,7 @@ def command(config: Path | None, database: Path, mock: bool | None, rows: bool, 
     with ExitStack() as stack:
         stack.enter_context(sole_daemon(database))
         require_intact(database)
-        if mock or (mock is None and any(target.url == MOCK_API_URL for target in targets)):
+        if mock or (mock is None and _asks_mock(settings.config)):
             _serve_mock(stack)
         _warn_of_early_asking(targets)
         return _run(stack, settings, database, Options(**options), rows)
@@ -84,7 +87,16 @@ def _run(stack: ExitStack, settings: Settings, database: Path, options: Options,
         for watcher in watchers:
             watcher.show(records)
 
-    engine = Engine(database, options, SystemClock(), show, watch.new_config)
+    aggregation = ScheduledAggregation(database, SystemClock())
+    stack.callback(aggregation.close)
+
+    def new_config() -> Config | None:
+        config = watch.new_config()
+        if config is not None:
+            aggregation.use(config.aggregation)
+        return config
+
+    engine = Engine(database, options, SystemClock(), show, new_config)
     interrupted = _obey_signals(engine, watch)
     if sys.stdout.isatty():
         from kizami.cli.live_view import LiveView
@@ -98,6 +110,7 @@ def _run(stack: ExitStack, settings: Settings, database: Path, options: Options,
         "polling; Ctrl-C stops",
         extra={"targets": len(settings.config.enabled_targets), "database": str(database)},
     )
+    aggregation.use(settings.config.aggregation)
     engine.run(settings.config)
     return INTERRUPTED if interrupted else OK
 
@@ -117,11 +130,16 @@ def _obey_signals(engine: Engine, watch: ConfigWatch) -> list[int]:
     return interrupted
 
 
+def _asks_mock(config: Config) -> bool:
+    aggregated = config.aggregation.url if config.aggregation else None
+    return MOCK_API_URL in (aggregated, *(target.url for target in config.enabled_targets))
+
+
 def _serve_mock(stack: ExitStack) -> None:
     """Serve the mock API, unless it is there already."""
     logging.getLogger("kizami.mock_api").setLevel(logging.WARNING)  # each request is a stored row anyway
     try:
-        stack.enter_context(MockServer())
+        stack.enter_context(MockServer(users_key=users_key(os.environ)))
     except ConfigurationError:
         if not _answers_as_mock():
             raise ConfigurationError(

@@ -106,8 +106,26 @@ CREATE TABLE dead_letters (
 ) STRICT, WITHOUT ROWID;
 """
 
+_SCHEMA_2 = """
+CREATE TABLE companies (
+    company_id TEXT NOT NULL PRIMARY KEY,
+    locked_at  INTEGER NOT NULL,                -- seconds since 1970; a company without a lock has no row
+    owner      TEXT,                            -- the message that holds it
+    run        TEXT                             -- the one of its deliveries that may release it
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE points (
+    company_id  TEXT    NOT NULL,
+    month       TEXT    NOT NULL,               -- yyyymm
+    user_number TEXT    NOT NULL,
+    points      INTEGER NOT NULL CHECK (points BETWEEN 1 AND 31),
+    updated_at  INTEGER NOT NULL,               -- when the last one was granted, seconds since 1970
+    PRIMARY KEY (company_id, month, user_number)
+) STRICT, WITHOUT ROWID;
+"""
+
 # One script a version: user_version says how many of them the file has. Later parts add theirs at the end.
-MIGRATIONS: tuple[str, ...] = (_SCHEMA_1,)
+MIGRATIONS: tuple[str, ...] = (_SCHEMA_1, _SCHEMA_2)
 
 
 def open_database(path: Path, *, create: bool = False) -> apsw.Connection:

@@ -62,7 +62,8 @@ Show = Callable[[list[StoredRecord]], None]
 class Engine:
     """The one-machine runtime; `stop` may be called from a signal handler or another thread.
 
-    `show` gets the records that have become durable; `new_config` is asked every second.
+    `show` gets the records that have become durable; `new_config` is asked every second. With `live` False
+    nothing new is planned and nothing caught up with: it works off what is on the queue.
     """
 
     def __init__(
@@ -72,12 +73,15 @@ class Engine:
         clock: WallClock,
         show: Show | None = None,
         new_config: Callable[[], Config | None] = lambda: None,
+        *,
+        live: bool = True,
     ) -> None:
         self._path = path
         self._options = options
         self._clock = clock
         self._show = show
         self._new_config = new_config
+        self._live = live
         self._service: dict[int, Polled] = {}
         self._due: list[tuple[int, Taken]] = []
         self._in_hand: set[tuple[int, int]] = set()
@@ -138,6 +142,8 @@ class Engine:
 
     def _plan_anew(self, now_ms: int) -> None:
         """Ticks after this moment are the planner's, those before it catch-up's."""
+        if not self._live:
+            return
         self._planner = Planner(list(self._service.values()), now_ms)
         self._catch_up.begin(self.polled, from_ms(now_ms))
 

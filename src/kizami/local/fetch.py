@@ -35,11 +35,14 @@ class Profile:
     timeout_seconds: float
     headers: tuple[str, ...]
     direct: bool
+    max_body_bytes: int = MAX_BODY_BYTES
 
     @classmethod
-    def of(cls, url: str, timeout_seconds: float, headers: tuple[str, ...]) -> Profile:
+    def of(
+        cls, url: str, timeout_seconds: float, headers: tuple[str, ...], max_body_bytes: int = MAX_BODY_BYTES
+    ) -> Profile:
         """Proxies are those of the environment, as curl reads it; what runs on this machine needs none."""
-        return cls(timeout_seconds, headers, urlsplit(url).hostname in _LOOPBACK)
+        return cls(timeout_seconds, headers, urlsplit(url).hostname in _LOOPBACK, max_body_bytes)
 
     def __repr__(self) -> str:
         return f"Profile({self.timeout_seconds:g} s, {len(self.headers)} headers)"
@@ -151,13 +154,14 @@ class _Handle:
     def error(self, code: int, words: str) -> ApiError:
         if code == pycurl.E_OPERATION_TIMEDOUT:
             return ApiUnreachable(f"no whole answer within {self.profile.timeout_seconds:g} s")
-        if code == pycurl.E_FILESIZE_EXCEEDED or self._size > MAX_BODY_BYTES:
-            return ApiPayloadError(f"the body is larger than {MAX_BODY_BYTES} bytes")
+        limit = self.profile.max_body_bytes
+        if code == pycurl.E_FILESIZE_EXCEEDED or self._size > limit:
+            return ApiPayloadError(f"the body is larger than {limit} bytes")
         return ApiUnreachable(" ".join(words.split()) or f"libcurl error {code}")
 
     def _take(self, chunk: bytes) -> int:
         self._size += len(chunk)
-        if self._size > MAX_BODY_BYTES:
+        if self._size > self.profile.max_body_bytes:
             return 0  # fewer than were offered: libcurl gives up
         self._chunks.append(chunk)
         return len(chunk)
@@ -169,7 +173,7 @@ def _options(profile: Profile, take: Callable[[bytes], int]) -> dict[int, Any]:
         pycurl.PROTOCOLS: pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS,
         pycurl.FOLLOWLOCATION: 0,
         pycurl.TIMEOUT_MS: round(profile.timeout_seconds * 1000),
-        pycurl.MAXFILESIZE: MAX_BODY_BYTES,
+        pycurl.MAXFILESIZE: profile.max_body_bytes,
         pycurl.USERAGENT: f"kizami/{__version__}",
         pycurl.HTTPHEADER: list(profile.headers),
         pycurl.WRITEFUNCTION: take,

@@ -11,9 +11,13 @@ from pathlib import Path
 from kizami.errors import StoreError
 
 
+class AlreadyRunning(StoreError):
+    """Somebody else works on the database."""
+
+
 @contextmanager
 def sole_daemon(database: Path) -> Iterator[None]:
-    """Hold the daemon's lock of `database` for the length of a `with`; StoreError names the one that has it.
+    """Hold the daemon's lock of `database` for the length of a `with`; AlreadyRunning names the one that has it.
 
     The file beside the database stays: removing it would let a third daemon lock a new file of the same name.
     """
@@ -36,6 +40,6 @@ def _lock(handle: int, database: Path) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         holder = os.pread(handle, 20, 0).decode("ascii", "replace").strip() or "unknown"
-        raise StoreError(
+        raise AlreadyRunning(
             f"{database}: `kizami up` already works on it (pid {holder}); stop that one or use another --database"
         ) from None

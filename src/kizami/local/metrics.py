@@ -83,6 +83,12 @@ def register_slot(connection: apsw.Connection, name: str, slot: datetime, interv
     return metric
 
 
+def expect_from(connection: apsw.Connection, name: str, slot: datetime) -> None:
+    """Let the metric's slots be expected from `slot` on if that is earlier than before; no metric: no change."""
+    sql = "UPDATE metrics SET first_slot = min(first_slot, ?) WHERE name = ?"
+    connection.execute(sql, (to_seconds(slot), name))
+
+
 def _metric_of(target: Target, first_slot: datetime, old: KnownMetric | None, ordinal: int) -> KnownMetric:
     interval, lag = target.interval_seconds, target.lag_seconds
     if old is None:
