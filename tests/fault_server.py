@@ -184,6 +184,19 @@ def gzip_bomb(exchange: Exchange) -> None:
     exchange.write(head(len(body), Content_Encoding="gzip") + body)
 
 
+def encoded_and_late(exchange: Exchange) -> None:
+    """The headers of an encoded answer at once, its body a little later."""
+    exchange.write(head(1000, Content_Encoding="br"))
+    exchange.stopping.wait(0.3)
+    exchange.write(b"?" * 1000)
+
+
+def answer_then_say_408(exchange: Exchange) -> None:
+    """A right answer, then what some servers say to an idle connection before they close it."""
+    answer()(exchange)
+    exchange.write(head(0, 408, Connection="close"))
+
+
 class FaultServer:
     """Serves the behaviours in turn, one a request, then `then` (by default the last of them) for ever."""
 

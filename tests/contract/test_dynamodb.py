@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from fault_server import refused_url
+from fault_server import FaultServer, raw, refused_url
 from kizami.aws.dynamodb import DynamoDbMetricStore
 from kizami.errors import StoreError
 from kizami.messages import MetricRecord
@@ -64,6 +65,20 @@ def test_a_query_goes_on_through_all_pages(endpoint: str, table: str) -> None:
     )
     assert "LastEvaluatedKey" in first_page, "the test must make more than one page"
     assert [(record.slot, record.count) for record in read_all(table)] == list(zip(slots, range(5), strict=True))
+
+
+def test_a_query_is_consistent_and_names_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was just acknowledged must show; no local DynamoDB can tell the difference."""
+    with FaultServer(raw(b'{"Items": []}')) as server:
+        lead_to(server.url, monkeypatch)
+        assert read_all("AiResponseMetrics") == []
+        asked = json.loads(server.requests[0].body)
+    assert asked["ConsistentRead"] is True
+    assert asked["ExpressionAttributeValues"] == {
+        ":metric": {"S": "ai_response_count"},
+        ":first": {"S": "2025-12-02T10:23:05Z"},
+        ":last": {"S": "2025-12-03T10:23:04Z"},
+    }
 
 
 @pytest.mark.parametrize("count", [{"N": "-1"}, {"N": "1.5"}, {"S": "7"}, {"NULL": True}, {"M": {}}])

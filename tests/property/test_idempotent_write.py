@@ -14,10 +14,10 @@ from kizami.messages import MAX_COUNT, MetricRecord
 from kizami.ports import MetricStore, PutOutcome
 from kizami.slots import floor_to_slot
 from local_aws import create_metrics_table, lead_to
+from strategies import metrics
 from twins import MemoryMetricStore
 
 instants = st.datetimes(max_value=datetime.fromisoformat("9999-12-31"), timezones=st.just(UTC))
-metrics = st.from_regex(r"\A\w[\w.:/-]{0,20}\Z")
 writes = st.lists(st.tuples(st.integers(0, MAX_COUNT), instants), min_size=2, max_size=6)
 
 

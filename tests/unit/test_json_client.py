@@ -143,6 +143,14 @@ def test_a_call_ends_within_its_time_retries_and_all(call: Caller, behaviour: Be
         assert time.monotonic() - started < 5
 
 
+def test_the_cause_is_not_hidden_by_an_attempt_for_which_there_is_no_time(call: Caller) -> None:
+    with (
+        FaultServer(refusal("ThrottlingException")) as server,
+        pytest.raises(AwsError, match="ThrottlingException"),
+    ):
+        call(server, seconds=0.04)
+
+
 def test_a_connection_that_hangs_leaves_time_for_another(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kizami.aws.json_client.ATTEMPT_SECONDS", 0.2)
     with FaultServer(faults.hang_before_headers, then=OK) as server:

@@ -197,6 +197,13 @@ def test_sender_error_an_unreachable_queue_ends_within_the_functions_ten_seconds
     assert len(log_lines(capsys)) == 1 + 1 + 12 + 1
 
 
+def test_sender_error_a_call_never_outlasts_the_invocation(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FaultServer(faults.hang_before_headers) as server:
+        lead_to(server.url, monkeypatch)
+        with pytest.raises(QueueError, match=r"within 0\.18 s"):
+            handler(scheduled_event(), LambdaContext(0.2))
+
+
 def test_the_time_for_four_calls_is_less_than_the_functions_timeout() -> None:
     assert 2 * 2 * sqs.SEND_SECONDS < 10
 

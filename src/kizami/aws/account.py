@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from kizami.errors import ConfigurationError, InvalidInput
-from kizami.targets import require_base_url
+from kizami.urls import require_base_url
 
 T = TypeVar("T")
 

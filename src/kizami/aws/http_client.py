@@ -114,7 +114,8 @@ class _Exchange:
         try:
             self._outcome.put(self._perform())
         except (OSError, HTTPException, HTTPError) as error:
-            self._outcome.put(HttpFailure(_cause(error)))
+            in_time = monotonic() < self._deadline  # else the socket's own clock was first: the same has happened
+            self._outcome.put(HttpFailure(_cause(error)) if in_time else self._too_late())
         except Exception as error:  # noqa: BLE001 -- the top of the thread: result() raises it
             self._outcome.put(error)
 

@@ -10,14 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from kizami.errors import ConfigurationError, InvalidInput
-from kizami.targets import (
-    DEFAULT_TIMEOUT_SECONDS,
-    Config,
-    Target,
-    parse_config,
-    parse_headers,
-    require_base_url,
-)
+from kizami.targets import DEFAULT_TIMEOUT_SECONDS, Config, Target, parse_config, parse_headers
+from kizami.urls import require_base_url
 
 Environment = Mapping[str, str]
 
