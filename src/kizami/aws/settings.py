@@ -48,7 +48,7 @@ def collector_settings(environment: Environment) -> CollectorSettings:
     """
     if config := packaged_config(environment):
         return CollectorSettings(require_table_name(environment), config)
-    url = _require(environment, "AI_API_BASE_URL")
+    url = require_variable(environment, "AI_API_BASE_URL")
     table = require_table_name(environment)
     timeout = read_number(environment, "KIZAMI_API_TIMEOUT_SECONDS", DEFAULT_TIMEOUT_SECONDS)
     names = {
@@ -87,7 +87,7 @@ def _read_config(path: str) -> Config:
 
 def require_queue_url(environment: Environment) -> str:
     """`QUEUE_URL`, as a URL that has a queue in it."""
-    url = _require(environment, "QUEUE_URL")
+    url = require_variable(environment, "QUEUE_URL")
     try:
         path = require_base_url(url).path
     except InvalidInput as error:
@@ -97,11 +97,11 @@ def require_queue_url(environment: Environment) -> str:
     return url
 
 
-def require_table_name(environment: Environment) -> str:
-    """`AI_METRICS_TABLE_NAME`, as DynamoDB lets a table be named."""
-    table = _require(environment, "AI_METRICS_TABLE_NAME")
+def require_table_name(environment: Environment, variable: str = "AI_METRICS_TABLE_NAME") -> str:
+    """The variable's value, as DynamoDB lets a table be named."""
+    table = require_variable(environment, variable)
     if not _TABLE_NAME.fullmatch(table):
-        raise ConfigurationError("AI_METRICS_TABLE_NAME", "must be 3 to 255 letters, digits or _ . -")
+        raise ConfigurationError(variable, "must be 3 to 255 letters, digits or _ . -")
     return table
 
 
@@ -113,7 +113,8 @@ def _one_target(names: Mapping[str, str], **fields: Any) -> Config:
         raise ConfigurationError(names[error.field], error.problem) from None
 
 
-def _require(environment: Environment, name: str) -> str:
+def require_variable(environment: Environment, name: str) -> str:
+    """The variable's value, else ConfigurationError."""
     value = environment.get(name, "")
     if not value:
         raise ConfigurationError(name, "is not set; the function needs it in its environment")
