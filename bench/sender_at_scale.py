@@ -48,7 +48,9 @@ class Context:
 
 def measure(targets: int, port: int, folder: str) -> None:
     config = Path(folder) / f"{targets}.toml"
-    tables = (f'[[targets]]\nname = "metric_{n:06d}"\nurl = "https://api.example.com/{n}"\n' for n in range(targets))
+    tables = (
+        f'[[targets]]\nname = "metric_{n:06d}"\nurl = "https://api.example.com/{n}"\n' for n in range(targets)
+    )
     config.write_text("\n".join(tables))
     os.environ |= {
         "KIZAMI_CONFIG": str(config),
