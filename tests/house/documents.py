@@ -12,9 +12,10 @@ from house.tree import Fault, place, sources, syntax
 
 CLI = "docs/cli.md"
 CONFIGURATION = "docs/configuration.md"
+SHARED_OPTIONS = "Options of several verbs"
 
-# Words with underscores in the source that are no environment variables.
-NO_VARIABLES: frozenset[str] = frozenset()
+# Spelt like variables, but none: the beginning of those that Click makes from the names of options.
+NO_VARIABLES = frozenset({"KIZAMI_"})
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]*)+")
 
 _LINK = re.compile(r"(?<!\\)\[[^\]]*\]\(([^)\s]+)\)")
@@ -29,23 +30,29 @@ def sections(text: str) -> dict[str, str]:
 
 
 def undocumented_verbs(text: str, verbs: Mapping[str, Iterable[str]]) -> list[Fault]:
-    """Verbs without a section `kizami VERB` and options without a row in it; also those that are no more."""
+    """Verbs without a section `kizami VERB`, options without a row in it or among the shared; also stale ones."""
     written = {
-        name.removeprefix("kizami "): body for name, body in sections(text).items() if name.startswith("kizami ")
+        name.removeprefix("kizami "): body for name, body in sections(text).items() if name[:7] == "kizami "
     }
+    shared = _rows(sections(text).get(SHARED_OPTIONS, ""))
     faults = [
         Fault(CLI, 1, f"no section `kizami {verb}`", "describe the verb under a heading of that name")
         for verb in verbs.keys() - written.keys()
     ]
     for verb, body in written.items():
+        options, described = set(verbs.get(verb, ())), _rows(body)
         if verb not in verbs:
             faults.append(Fault(CLI, 1, f"there is no verb {verb} (any more)", "remove its section"))
-            continue
-        described = set(re.findall(r"^\| `(-[^`\s]+)", body, re.MULTILINE))
-        for option in set(verbs[verb]) ^ described:
+        for option in (options - described - shared) | (described - options if verb in verbs else set()):
             problem = f"kizami {verb} {option}: in the command or in its table, but not in both"
             faults.append(Fault(CLI, 1, problem, f"give each option a row that begins with | `{option}`"))
+    for option in shared - {option for options in verbs.values() for option in options}:
+        faults.append(Fault(CLI, 1, f"no verb has {option} (any more)", f"remove it from `## {SHARED_OPTIONS}`"))
     return sorted(faults)
+
+
+def _rows(body: str) -> set[str]:
+    return set(re.findall(r"^\| `(-[^`\s]+)", body, re.MULTILINE))
 
 
 def undocumented_exit_codes(text: str, codes: Mapping[str, int]) -> list[Fault]:
@@ -70,15 +77,14 @@ def variables(root: Path) -> dict[str, tuple[str, int]]:
     for path in sources(root):
         for name, line in _named_variables(syntax(path)):
             found.setdefault(name, (place(root, path), line))
-    return found
+    return {name: where for name, where in found.items() if name not in NO_VARIABLES}
 
 
 def _named_variables(tree: ast.Module) -> Iterator[tuple[str, int]]:
     """Strings that are spelt like a variable, and whatever is taken from the environment or given to Click."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _VARIABLE.fullmatch(node.value):
-            if node.value not in NO_VARIABLES:
-                yield node.value, node.lineno
+            yield node.value, node.lineno
         elif isinstance(node, ast.Subscript) and _is_environment(node.value):
             yield from _strings(node.slice)
         elif isinstance(node, ast.Call):
@@ -118,6 +124,19 @@ def undocumented_variables(text: str, named: Mapping[str, tuple[str, int]]) -> l
         if not name.startswith("AWS_"):  # the SDK reads more of those than we name
             faults.append(Fault(CONFIGURATION, 1, f"nothing reads {name}", "remove its row"))
     return sorted(faults)
+
+
+def table_settings(root: Path) -> set[str]:
+    """The settings that the source names where it refuses unknown ones, `refuse_unknown(table, ("a", "b"), …)`."""
+    calls = [node for path in sources(root) for node in ast.walk(syntax(path)) if isinstance(node, ast.Call)]
+    known = [
+        call.args[1]
+        for call in calls
+        if isinstance(call.func, ast.Name)
+        and call.func.id == "refuse_unknown"
+        and isinstance(call.args[1], ast.Tuple)
+    ]
+    return {name for names in known for name, _ in _strings(names)}
 
 
 def undocumented_settings(text: str, settings: Iterable[str]) -> list[Fault]:
