@@ -10,7 +10,7 @@ from typing import Any
 
 from kizami.errors import ConfigurationError, InvalidInput
 from kizami.slots import DEFAULT_INTERVAL_SECONDS
-from kizami.targets import require_base_url
+from kizami.urls import require_base_url
 
 SENDER_TIMEOUT_SECONDS = 10
 MEMORY_MB = 128

@@ -126,20 +126,23 @@ def undocumented_variables(text: str, named: Mapping[str, tuple[str, int]]) -> l
     return sorted(faults)
 
 
-def table_settings(root: Path) -> set[str]:
-    """The settings that the source names where it refuses unknown ones, `refuse_unknown(table, ("a", "b"), …)`."""
-    calls = [node for path in sources(root) for node in ast.walk(syntax(path)) if isinstance(node, ast.Call)]
-    known = [
-        call.args[1]
-        for call in calls
-        if isinstance(call.func, ast.Name)
-        and call.func.id == "refuse_unknown"
-        and isinstance(call.args[1], ast.Tuple)
-    ]
-    return {name for names in known for name, _ in _strings(names)}
+def settings(root: Path) -> set[str]:
+    """What kizami.toml may say: the names in a `…_SETTINGS` or in `refuse_unknown(table, ("a", "b"), …)`."""
+    return {name for path in sources(root) for node in ast.walk(syntax(path)) for name in _named_settings(node)}
 
 
-def undocumented_settings(text: str, settings: Iterable[str]) -> list[Fault]:
+def _named_settings(node: ast.AST) -> Iterator[str]:
+    known: ast.expr | None = None
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        known = node.value if isinstance(target, ast.Name) and target.id.endswith("_SETTINGS") else None
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "refuse_unknown":
+        known = node.args[1]
+    names = known.keys if isinstance(known, ast.Dict) else known.elts if isinstance(known, ast.Tuple) else ()
+    yield from (name.value for name in names if isinstance(name, ast.Constant) and isinstance(name.value, str))
+
+
+def undocumented_settings(text: str, known: Iterable[str]) -> list[Fault]:
     """Settings of kizami.toml without a row, and rows without a setting."""
     body = sections(text).get("kizami.toml", "")
     described = set(re.findall(r"^\| `([a-z_]+)` \|", body, re.MULTILINE))
@@ -150,7 +153,7 @@ def undocumented_settings(text: str, settings: Iterable[str]) -> list[Fault]:
             f"setting {name}: known to the source or to the table, but not to both",
             "add or remove its row",
         )
-        for name in sorted(set(settings) ^ described)
+        for name in sorted(set(known) ^ described)
     ]
 
 

@@ -200,11 +200,16 @@ class TestDocumentRules:
     def test_a_setting_that_only_one_side_knows_is_found(self, settings: list[str]) -> None:
         assert len(documents.undocumented_settings(self.CONFIGURATION, settings)) == 1
 
-    def test_the_settings_of_a_table_are_those_beside_which_others_are_refused(self, build: Build) -> None:
-        text = (
-            'refuse_unknown(table, ("id", "key"), place)\nrefuse_unknown(table, known, place)\nother(x, ("no",))'
-        )
-        assert documents.table_settings(build({"src/kizami/x.py": text})) == {"id", "key"}
+    @pytest.mark.parametrize(
+        "line",
+        [
+            'refuse_unknown(table, ("id", "key"), place)',
+            'COMPANY_SETTINGS = ("id", "key")',
+            'COMPANY_SETTINGS: dict[str, int] = {"id": 1, "key": 2}',
+        ],
+    )
+    def test_a_setting_is_found_where_the_source_names_it(self, build: Build, line: str) -> None:
+        assert documents.settings(build({"src/kizami/x.py": f'{line}\nother(x, ("no",))\n'})) == {"id", "key"}
 
     def test_a_link_that_leads_nowhere_is_found(self, build: Build) -> None:
         root = build(
