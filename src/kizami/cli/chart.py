@@ -34,9 +34,7 @@ _NARROWEST = 24
 @click.option("--height", type=click.IntRange(2, 200), default=12, show_default=True, help="Lines of the drawing.")
 @json_option
 @backend_options
-def command(
-    metric: str, time_range: TimeRange, width: int | None, height: int, as_json: bool, home: Home
-) -> None:
+def command(metric: str, time_range: TimeRange, width: int | None, height: int, as_json: bool, home: Home) -> None:
     """Draw METRIC over a range of time.
 
     Slots without a record are left open, never bridged by a line; the axis marks where some or all are

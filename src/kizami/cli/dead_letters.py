@@ -32,9 +32,7 @@ def command() -> None:
 @command.command("list")
 @which_letters
 @click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="At most so many; 0: all.")
-def list_letters(
-    metrics: tuple[str, ...], time_range: TimeRange, limit: int, as_json: bool, home: Home
-) -> None:
+def list_letters(metrics: tuple[str, ...], time_range: TimeRange, limit: int, as_json: bool, home: Home) -> None:
     """List the dead letters of METRIC (or of all metrics), the one that died last first."""
     with home.opened() as backend:
         found = find_letters(backend, metrics, time_range)

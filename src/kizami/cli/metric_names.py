@@ -22,9 +22,7 @@ def _complete(context: click.Context, argument: click.Parameter, incomplete: str
 
 
 metric_argument: Decorator = click.argument("metric", shell_complete=_complete)
-metrics_argument: Decorator = click.argument(
-    "metrics", metavar="[METRIC]...", nargs=-1, shell_complete=_complete
-)
+metrics_argument: Decorator = click.argument("metrics", metavar="[METRIC]...", nargs=-1, shell_complete=_complete)
 
 
 def find_metric(backend: Backend, name: str) -> Metric:

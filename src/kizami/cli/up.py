@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from kizami.cli.config_watch import ConfigWatch
-from kizami.cli.main import INTERRUPTED, OK
+from kizami.cli.exit_codes import INTERRUPTED, OK
 from kizami.cli.settings import Decorator, Settings, config_option, database_option, load_settings
 from kizami.errors import ConfigurationError
 from kizami.local.clock import SystemClock
