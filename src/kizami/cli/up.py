@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import logging
 import signal
 import sys
@@ -17,15 +15,14 @@ import click
 
 from kizami.cli.config_watch import ConfigWatch
 from kizami.cli.exit_codes import INTERRUPTED, OK
+from kizami.cli.mock_service import MockService, is_needed, mock_service
 from kizami.cli.settings import Decorator, Settings, config_option, database_option, load_settings
-from kizami.errors import ConfigurationError
 from kizami.local.clock import SystemClock
 from kizami.local.database import require_intact
 from kizami.local.engine import Engine, StoredRecord
 from kizami.local.lock import sole_daemon
 from kizami.local.options import Options
 from kizami.logs import use_logs
-from kizami.mock_api.server import DEFAULT_HOST, DEFAULT_PORT, MockServer
 from kizami.targets import MOCK_API_URL, Target
 
 _DEFAULTS = Options()
@@ -70,7 +67,7 @@ def command(config: Path | None, database: Path, mock: bool | None, rows: bool, 
     with ExitStack() as stack:
         stack.enter_context(sole_daemon(database))
         require_intact(database)
-        if mock or (mock is None and any(target.url == MOCK_API_URL for target in targets)):
+        if mock or (mock is None and is_needed(targets)):
             _serve_mock(stack)
         _warn_of_early_asking(targets)
         return _run(stack, settings, database, Options(**options), rows)
@@ -118,32 +115,13 @@ def _obey_signals(engine: Engine, watch: ConfigWatch) -> list[int]:
 
 
 def _serve_mock(stack: ExitStack) -> None:
-    """Serve the mock API, unless it is there already."""
     logging.getLogger("kizami.mock_api").setLevel(logging.WARNING)  # each request is a stored row anyway
-    try:
-        stack.enter_context(MockServer())
-    except ConfigurationError:
-        if not _answers_as_mock():
-            raise ConfigurationError(
-                f"{DEFAULT_HOST}:{DEFAULT_PORT}",
-                "another program has the mock API's port; stop it, or poll something else with --config",
-            ) from None
+    if stack.enter_context(mock_service()) is MockService.ANOTHER:
         logger.info("the mock API is running already; it is used", extra={"url": MOCK_API_URL})
 
 
-def _answers_as_mock() -> bool:
-    connection = http.client.HTTPConnection(DEFAULT_HOST, DEFAULT_PORT, timeout=1)
-    try:
-        connection.request("GET", "/health")
-        return bool(json.loads(connection.getresponse().read(1000)) == {"status": "ok"})
-    except (OSError, http.client.HTTPException, ValueError):
-        return False
-    finally:
-        connection.close()
-
-
 def _warn_of_early_asking(targets: Sequence[Target]) -> None:
-    early = [target for target in targets if target.asks_too_early and target.url != MOCK_API_URL]
+    early = [target for target in targets if target.timing_problem]
     for target in early[:_WARNINGS]:
         logger.warning(
             "asked before its windows have ended: the counts kept are partial; set lag to the interval or more",
