@@ -159,7 +159,7 @@ def test_nobody_listening_is_unreachable(fetcher: Fetcher) -> None:
 
 def test_headers_are_sent_and_never_told(fetcher: Fetcher) -> None:
     with FaultServer(faults.close_without_a_word) as server:
-        start(fetcher, server.url, None, 5, "Authorization: s3cret")
+        start(fetcher, server.url, headers=("Authorization: s3cret",))
         (finished,) = finish(fetcher)
         assert server.requests[0].headers["authorization"] == "s3cret"
         assert server.requests[0].headers["user-agent"].startswith("kizami/")
