@@ -31,6 +31,7 @@ VERBS = {
     "backfill": "Collect past slots.",
     "dead-letters": "List, retry or forget the slots that were given up.",
     "export": "Write records as CSV, JSON lines or Parquet.",
+    "aggregate": "Grant users detected today a point, and show points.",
     "doctor": "Check this machine and every target.",
     "init": "Write a commented kizami.toml.",
     "mock": "Serve the mock AI employee API.",

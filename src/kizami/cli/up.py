@@ -22,8 +22,9 @@ from kizami.local.database import require_intact
 from kizami.local.engine import Engine, StoredRecord
 from kizami.local.lock import sole_daemon
 from kizami.local.options import Options
+from kizami.local.scheduled_aggregation import ScheduledAggregation
 from kizami.logs import use_logs
-from kizami.targets import MOCK_API_URL, Target
+from kizami.targets import MOCK_API_URL, Config, Target
 
 _DEFAULTS = Options()
 _WARNINGS = 5
@@ -67,7 +68,7 @@ def command(config: Path | None, database: Path, mock: bool | None, rows: bool, 
     with ExitStack() as stack:
         stack.enter_context(sole_daemon(database))
         require_intact(database)
-        if mock or (mock is None and is_needed(targets)):
+        if mock or (mock is None and is_needed(settings.config)):
             _serve_mock(stack)
         _warn_of_early_asking(targets)
         return _run(stack, settings, database, Options(**options), rows)
@@ -81,7 +82,16 @@ def _run(stack: ExitStack, settings: Settings, database: Path, options: Options,
         for watcher in watchers:
             watcher.show(records)
 
-    engine = Engine(database, options, SystemClock(), show, watch.new_config)
+    aggregation = ScheduledAggregation(database, SystemClock())
+    stack.callback(aggregation.close)
+
+    def new_config() -> Config | None:
+        config = watch.new_config()
+        if config is not None:
+            aggregation.use(config.aggregation)
+        return config
+
+    engine = Engine(database, options, SystemClock(), show, new_config)
     interrupted = _obey_signals(engine, watch)
     if sys.stdout.isatty():
         from kizami.cli.live_view import LiveView
@@ -95,6 +105,7 @@ def _run(stack: ExitStack, settings: Settings, database: Path, options: Options,
         "polling; Ctrl-C stops",
         extra={"targets": len(settings.config.enabled_targets), "database": str(database)},
     )
+    aggregation.use(settings.config.aggregation)
     engine.run(settings.config)
     return INTERRUPTED if interrupted else OK
 
