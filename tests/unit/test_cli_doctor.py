@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from email.utils import format_datetime
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
@@ -91,7 +91,6 @@ class TestPort:
         monkeypatch.setattr(mock_service, "DEFAULT_PORT", port)
         monkeypatch.setattr(mock_service, "MOCK_API_URL", f"http://127.0.0.1:{port}")
         monkeypatch.setattr("kizami.targets.MOCK_API_URL", f"http://127.0.0.1:{port}")
-        monkeypatch.setattr(MockServer.__init__, "__defaults__", ("127.0.0.1", port, None))
         return port
 
     def test_the_seed_target_is_checked_against_a_mock_served_for_that(self, kizami: Command, port: int) -> None:

@@ -36,7 +36,7 @@ def mock_service() -> Iterator[MockService]:
 
     ConfigurationError if another program has its port.
     """
-    server = MockServer(users_key=users_key(os.environ))
+    server = MockServer(DEFAULT_HOST, DEFAULT_PORT, users_key=users_key(os.environ))
     try:
         server.__enter__()
     except ConfigurationError:

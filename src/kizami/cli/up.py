@@ -27,20 +27,16 @@ from kizami.logs import use_logs
 from kizami.targets import MOCK_API_URL, Config, Target
 
 _DEFAULTS = Options()
+_COUNT, _SECONDS = click.IntRange(1, 50_000), click.FloatRange(0.01, 3600)
 _WARNINGS = 5
 
 logger = logging.getLogger(__name__)
 
 
-def _limit(name: str, kind: click.ParamType[Any], words: str) -> Decorator:
+def _limit(flag: str, variable: str, kind: click.ParamType[Any], words: str) -> Decorator:
+    default = getattr(_DEFAULTS, flag.removeprefix("--").replace("-", "_"))
     return click.option(
-        "--" + name.replace("_", "-"),
-        type=kind,
-        default=getattr(_DEFAULTS, name),
-        envvar="KIZAMI_" + name.upper(),
-        show_default=True,
-        show_envvar=True,
-        help=words,
+        flag, type=kind, default=default, envvar=variable, show_default=True, show_envvar=True, help=words
     )
 
 
@@ -50,12 +46,17 @@ def _limit(name: str, kind: click.ParamType[Any], words: str) -> Decorator:
 @click.option("--mock/--no-mock", default=None, help="Serve the mock API too; by default if a target asks it.")
 @click.option("--rows/--no-rows", default=True, help="Print stored rows (JSON lines) if stdout is no terminal.")
 @click.option("--spread/--no-spread", default=True, help="Spread polls evenly over the interval.")
-@_limit("max_in_flight", click.IntRange(1, 50_000), "Requests in flight at once.")
-@_limit("max_per_host", click.IntRange(1, 50_000), "Requests in flight at once to one host.")
-@_limit("receive_limit", click.IntRange(1, 100), "Attempts before a slot becomes a dead letter.")
-@_limit("retry_seconds", click.FloatRange(0.01, 300), "The wait before a second attempt; then 4, 16 … times that.")
-@_limit("visibility_seconds", click.FloatRange(1, 43_200), "How long a message in hand is hidden from others.")
-@_limit("backfill_per_second", click.IntRange(1, 100_000), "Retried and backfilled requests a second, at most.")
+@_limit("--max-in-flight", "KIZAMI_MAX_IN_FLIGHT", _COUNT, "Requests in flight at once.")
+@_limit("--max-per-host", "KIZAMI_MAX_PER_HOST", _COUNT, "Requests in flight at once to one host.")
+@_limit("--receive-limit", "KIZAMI_RECEIVE_LIMIT", _COUNT, "Attempts before a slot becomes a dead letter.")
+@_limit(
+    "--retry-seconds",
+    "KIZAMI_RETRY_SECONDS",
+    _SECONDS,
+    "The wait before a second attempt; then 4, 16 … times that.",
+)
+@_limit("--visibility-seconds", "KIZAMI_VISIBILITY_SECONDS", _SECONDS, "How long a message in hand is hidden.")
+@_limit("--backfill-per-second", "KIZAMI_BACKFILL_PER_SECOND", _COUNT, "Retries and backfill a second, at most.")
 def command(config: Path | None, database: Path, mock: bool | None, rows: bool, **options: Any) -> int:
     """Poll the targets of kizami.toml and keep one record for every slot in one SQLite file.
 

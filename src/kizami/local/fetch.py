@@ -12,7 +12,7 @@ import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import pycurl
@@ -59,10 +59,11 @@ class Finished:
 class Fetcher:
     """The requests in flight; `wait` also returns early when somebody rings the `bell`."""
 
-    def __init__(self, bell: Bell) -> None:
+    def __init__(self, bell: Bell | None = None) -> None:
         self._bell = bell
         self._poller = new_poller()
-        self._poller.watch(bell.fileno(), IN)
+        if bell:
+            self._poller.watch(bell.fileno(), IN)
         self._idle: dict[Profile, list[_Handle]] = {}
         self._timer: float | None = None
         self._multi = pycurl.CurlMulti()
@@ -70,6 +71,12 @@ class Fetcher:
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
         self._multi.setopt(pycurl.M_MAXCONNECTS, _allowed_files() - _SPARE_FILES)
         self.in_flight = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def start(self, url: str, profile: Profile, tag: object) -> None:
         """Send a GET; `wait` will give `tag` back with its outcome."""
@@ -84,7 +91,7 @@ class Fetcher:
         if self._timer is not None:
             seconds = min(seconds, self._timer - time.monotonic())
         for descriptor, ready in self._poller.wait(max(0.0, seconds)):
-            if descriptor == self._bell.fileno():
+            if self._bell and descriptor == self._bell.fileno():
                 self._bell.hush()
             else:
                 self._multi.socket_action(descriptor, ready)
