@@ -70,7 +70,9 @@ class TestVerb:
 
     def test_of_many_targets_only_those_that_are_not_well_are_shown(self, kizami: Command, mock_url: str) -> None:
         tables = [f'[[targets]]\nname = "m{n}"\nurl = "{mock_url}"\n' for n in range(30)]
-        Path("kizami.toml").write_text("".join([*tables, '[[targets]]\nname = "bad"\nurl = "http://127.0.0.1:9"\n']))
+        Path("kizami.toml").write_text(
+            "".join([*tables, '[[targets]]\nname = "bad"\nurl = "http://127.0.0.1:9"\n'])
+        )
         lines = kizami("doctor").out.splitlines()
         assert sum("target m" in line for line in lines) == 0
         assert any("30 others answer validly" in line for line in lines)
@@ -130,9 +132,7 @@ class TestTargets:
             (hang_before_headers, "no whole answer within 0.3 s", "is http://127.0.0.1"),
         ],
     )
-    def test_a_target_that_does_not_answer_validly(
-        self, behaviour: object, finding: str, remedy: str
-    ) -> None:
+    def test_a_target_that_does_not_answer_validly(self, behaviour: object, finding: str, remedy: str) -> None:
         with FaultServer(behaviour) as server:  # type: ignore[arg-type]
             check = asked_once(Target(name="calls", url=server.url, lag_seconds=5, timeout_seconds=0.3))
         assert check.health is Health.FAILED
@@ -151,7 +151,9 @@ class TestTargets:
         assert request.query == {"from": ["2025-12-02T10:23:00Z"], "to": ["2025-12-02T10:23:05Z"]}
         assert request.headers["authorization"] == "hunter2"
 
-    def test_a_secret_that_is_not_there_is_named_and_nothing_is_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_secret_that_is_not_there_is_named_and_nothing_is_asked(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.delenv("API_TOKEN", raising=False)
         headers = {"Authorization": SecretReference("env", "API_TOKEN")}
         with FaultServer(answer()) as server:

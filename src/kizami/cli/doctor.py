@@ -55,7 +55,9 @@ def _examine(config: Config, database: Path) -> Iterator[Check]:
 
 def _check_port(stack: ExitStack) -> Check:
     """The mock API is served here for the rest of the checks, unless it is there already."""
-    logging.getLogger("kizami.mock_api").setLevel(logging.CRITICAL)  # its requests are ours
+    log = logging.getLogger("kizami.mock_api")
+    stack.callback(log.setLevel, log.level)
+    log.setLevel(logging.CRITICAL)  # its requests are ours
     try:
         service = stack.enter_context(mock_service())
     except ConfigurationError as error:
