@@ -1,4 +1,4 @@
-"""Databases with a known content, for tests of what reads them: slots are numbered from T0 on, five seconds each."""
+"""Databases with a known content, for tests of what reads them; slots of 5 s are numbered from T0 on."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ class FixedClock:
         return self.moment
 
 
-def make_database(
-    path: Path, stored: Mapping[str, Iterable[int]], start: datetime = T0, counts: int = 11
-) -> Path:
+def make_database(path: Path, stored: Mapping[str, Iterable[int]], start: datetime = T0, counts: int = 11) -> Path:
     """A database in which each metric was first polled at `start` and has the slots of these numbers."""
     targets = [Target(name=name, lag_seconds=INTERVAL_SECONDS) for name in stored]
     connection = open_database(path, create=True)

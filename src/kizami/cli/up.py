@@ -69,7 +69,7 @@ def command(config: Path | None, database: Path, mock: bool | None, rows: bool, 
     with ExitStack() as stack:
         stack.enter_context(sole_daemon(database))
         require_intact(database)
-        if mock or (mock is None and _asks_mock(settings.config)):
+        if mock or (mock is None and is_needed(settings.config)):
             _serve_mock(stack)
         _warn_of_early_asking(targets)
         return _run(stack, settings, database, Options(**options), rows)
@@ -127,11 +127,6 @@ def _obey_signals(engine: Engine, watch: ConfigWatch) -> list[int]:
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGHUP, lambda number, frame: watch.ask())
     return interrupted
-
-
-def _asks_mock(config: Config) -> bool:
-    aggregated = config.aggregation.url if config.aggregation else None
-    return aggregated == MOCK_API_URL or is_needed(config.enabled_targets)
 
 
 def _serve_mock(stack: ExitStack) -> None:
