@@ -43,6 +43,13 @@ def dynamodb_local_endpoint() -> Iterator[str]:
 def no_connection_outlives_the_tests() -> Iterator[None]:
     """The functions keep theirs for the next invocation; here there is none."""
     yield
-    for module, client in [("sqs", "sqs_client"), ("dynamodb", "dynamodb_client"), ("collector", "api_client")]:
+    clients = {
+        "sqs": ["sqs_client"],
+        "dynamodb": ["dynamodb_client"],
+        "collector": ["api_client"],
+        "secrets": ["secrets_manager", "parameter_store"],
+    }
+    for module, names in clients.items():
         if loaded := sys.modules.get(f"kizami.aws.{module}"):
-            getattr(loaded, client)().close()
+            for name in names:
+                getattr(loaded, name)().close()

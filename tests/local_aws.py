@@ -107,6 +107,36 @@ def create_metrics_table(endpoint: str) -> str:
     return name
 
 
+def create_company_table(endpoint: str) -> str:
+    """A new, empty table of the shape of `Company`; gives its name."""
+    name = f"Company-{uuid4().hex[:12]}"
+    dynamodb_at(endpoint).create_table(
+        TableName=name,
+        KeySchema=[{"AttributeName": "CompanyId", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "CompanyId", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    return name
+
+
+def create_points_table(endpoint: str) -> str:
+    """A new, empty table of the shape of `Points`; gives its name."""
+    name = f"Points-{uuid4().hex[:12]}"
+    dynamodb_at(endpoint).create_table(
+        TableName=name,
+        KeySchema=[
+            {"AttributeName": "CompanyId", "KeyType": "HASH"},
+            {"AttributeName": "UserMonth", "KeyType": "RANGE"},
+        ],
+        AttributeDefinitions=[
+            {"AttributeName": "CompanyId", "AttributeType": "S"},
+            {"AttributeName": "UserMonth", "AttributeType": "S"},
+        ],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    return name
+
+
 def create_queue(endpoint: str, attributes: Mapping[str, str] | None = None) -> str:
     """A new, empty queue; gives its URL."""
     name = f"schedule-{uuid4().hex[:12]}"

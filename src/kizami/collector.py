@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from urllib.parse import quote, urlunsplit
 
 from kizami.errors import ApiPayloadError, ApiStatusError, InvalidInput
@@ -49,11 +49,16 @@ def plan_request(message: ScheduleMessage, target: Target) -> Request:
 
 def request_url(target: Target, window: Window) -> str:
     """The target's base URL and path with the window filled in; a query of the base URL stays in front."""
-    start, end = (quote(format_instant(instant), safe="") for instant in (window.start, window.end))
+    start, end = _quoted(window)
     return url_template(target.url, target.path).replace("{from}", start).replace("{to}", end)
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=1024)
+def _quoted(window: Window) -> tuple[str, str]:
+    return quote(format_instant(window.start), safe=""), quote(format_instant(window.end), safe="")
+
+
+@cache  # one entry a target
 def url_template(url: str, path: str) -> str:
     """Base URL and path joined; braces can stand in neither but as `{from}` and `{to}`."""
     base = require_base_url(url)

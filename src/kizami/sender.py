@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 
 from kizami.messages import ScheduleMessage
 from kizami.slots import Window, floor_to_minute, shift
-from kizami.targets import Target
+from kizami.targets import Paced, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +28,15 @@ def plan_minute(triggered_at: datetime, target: Target) -> tuple[PlannedMessage,
     """
     minute = floor_to_minute(triggered_at)
     return tuple(
-        PlannedMessage(message_at_tick(shift(minute, delay), target), delay)
-        for delay in range(0, 60, target.interval_seconds)
+        PlannedMessage(ScheduleMessage(window, target.name), delay)
+        for delay, window in _windows(minute, target.interval_seconds, target.lag_seconds)
     )
+
+
+@lru_cache(maxsize=64)  # the targets of one interval and lag share the windows of a minute
+def _windows(minute: datetime, interval_seconds: int, lag_seconds: int) -> tuple[tuple[int, Window], ...]:
+    slots = ((delay, shift(minute, delay - lag_seconds)) for delay in range(0, 60, interval_seconds))
+    return tuple((delay, Window.of_slot(slot, interval_seconds)) for delay, slot in slots)
 
 
 def plan_all(triggered_at: datetime, targets: Iterable[Target]) -> tuple[PlannedMessage, ...]:
@@ -43,6 +50,6 @@ def message_at_tick(tick: datetime, target: Target) -> ScheduleMessage:
     return message_for_slot(shift(tick, -target.lag_seconds), target)
 
 
-def message_for_slot(slot: datetime, target: Target) -> ScheduleMessage:
+def message_for_slot(slot: datetime, target: Paced) -> ScheduleMessage:
     """The message that asks for one slot, live or long past."""
     return ScheduleMessage(Window.of_slot(slot, target.interval_seconds), target.name)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kizami.errors import ConfigurationError, InvalidInput
 from kizami.slots import DEFAULT_INTERVAL_SECONDS, parse_duration, require_interval, shorten
 from kizami.urls import require_base_url, require_path
+
+if TYPE_CHECKING:
+    from kizami.aggregation.schedule import AggregationSchedule
 
 DEFAULT_METRIC = "ai_response_count"
 DEFAULT_PATH = "/response_count?from={from}&to={to}"
@@ -43,6 +46,17 @@ class SecretReference:
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.name}"
+
+
+class Paced(Protocol):
+    """What the plan and coverage ask of a target; a store's memory of a former one has it too."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def interval_seconds(self) -> int: ...
+    @property
+    def lag_seconds(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +105,21 @@ class Target:
     def asks_too_early(self) -> bool:
         """Whether the window is asked for before it has ended (right for the mock API only)."""
         return self.lag_seconds < self.interval_seconds
+
+    @property
+    def is_mock(self) -> bool:
+        """Whether it is the mock API where `kizami up` and `kizami mock` serve it."""
+        return self.url.rstrip("/") in (MOCK_API_URL, MOCK_API_URL.replace("127.0.0.1", "localhost"))
+
+    @property
+    def timing_problem(self) -> str | None:
+        """What is wrong with asking a real API too early, and what to write instead; None if all is well."""
+        if not self.asks_too_early or self.is_mock:
+            return None
+        return (
+            f"{self.name}: lag {self.lag_seconds}s is shorter than the interval, so a window is asked for before "
+            f'it has ended and its count stays partial; set lag = "{self.interval_seconds}s" or more'
+        )
 
 
 def require_metric(name: object, place: str = "metric") -> str:
@@ -158,13 +187,21 @@ def parse_pointer(text: object, place: str = "count") -> tuple[str, ...]:
 def parse_config(text: str, place: str = "kizami.toml") -> Config:
     """The configuration that the TOML `text` states; every error names its place in the file."""
     document = _load_toml(text, place)
-    _refuse_unknown(document, ("targets",), place)
+    refuse_unknown(document, ("targets", "aggregation"), place)
     entries = document.get("targets")
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
         raise ConfigurationError(place, "needs at least one [[targets]] table; `kizami init` writes an example")
     targets = tuple(_parse_target(entry, f"{place}: targets[{index}]") for index, entry in enumerate(entries))
     _refuse_repeated([target.name for target in targets], place)
-    return Config(targets)
+    return Config(targets, _parse_aggregation(document, place))
+
+
+def _parse_aggregation(document: Mapping[str, Any], place: str) -> AggregationSchedule | None:
+    if "aggregation" not in document:
+        return None
+    from kizami.aggregation.schedule import parse_schedule  # it knows this module, and no Lambda needs it
+
+    return parse_schedule(document["aggregation"], f"{place}: aggregation")
 
 
 def _load_toml(text: str, place: str) -> dict[str, Any]:
@@ -181,7 +218,8 @@ def _load_toml(text: str, place: str) -> dict[str, Any]:
         raise ConfigurationError(place, "has a number with too many digits") from None
 
 
-def _refuse_unknown(table: Mapping[str, Any], known: tuple[str, ...], place: str) -> None:
+def refuse_unknown(table: Mapping[str, Any], known: tuple[str, ...], place: str) -> None:
+    """ConfigurationError for a key of the table that is no setting."""
     for key in table:
         if key not in known:
             raise ConfigurationError(f"{place}: {_key(key)}", f"is not a setting; known: {', '.join(known)}")
@@ -200,7 +238,7 @@ def _refuse_repeated(names: list[str], place: str) -> None:
 
 
 def _parse_target(entry: Mapping[str, Any], place: str) -> Target:
-    _refuse_unknown(entry, tuple(TARGET_SETTINGS), place)
+    refuse_unknown(entry, tuple(TARGET_SETTINGS), place)
     values: dict[str, Any] = {}
     try:
         for setting, value in entry.items():
@@ -244,6 +282,16 @@ def _timeout(value: object) -> float:
     return float(parse_duration(value, "timeout"))
 
 
+def parse_reference(value: object, place: str) -> SecretReference:
+    """The place of a secret; the secret itself, written there by mistake, is not quoted."""
+    match = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise InvalidInput(place, "must be a reference like env:NAME or file:PATH, not the value itself")
+    reference = SecretReference(match[1], match[2])
+    _require_reference(reference, place)
+    return reference
+
+
 def parse_headers(value: object) -> dict[str, str | SecretReference]:
     """Header names to literal values or secret references, as the file writes them."""
     if not isinstance(value, dict):
@@ -281,6 +329,7 @@ class Config:
     """What `kizami.toml` says."""
 
     targets: tuple[Target, ...] = (SEED_TARGET,)
+    aggregation: AggregationSchedule | None = None
 
     @property
     def enabled_targets(self) -> tuple[Target, ...]:

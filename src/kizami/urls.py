@@ -9,7 +9,7 @@ from kizami.errors import InvalidInput
 from kizami.slots import shorten
 
 _SECRET_WORD = re.compile(
-    r"key(?!word)|token|secret|passw|signature|auth(?!or(?!i))|credential|session", re.IGNORECASE
+    r"key(?!word)|token|secret|passw|pwd|^sig$|signature|auth(?!or(?!i))|credential|session", re.IGNORECASE
 )
 _BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
 _NOT_IN_URL = re.compile(r"[\s\x00-\x20\x7f<>\"\\^`|#]|%(?![0-9A-Fa-f]{2})")
@@ -31,7 +31,7 @@ def require_base_url(url: object, place: str = "url") -> SplitResult:
         valid = False
     if not valid:
         raise InvalidInput(place, "must be like https://api.example.com or http://127.0.0.1:3000")
-    if parts.username is not None or parts.password is not None:
+    if parts.username is not None:
         raise InvalidInput(place, "must not contain a user or password; use headers with env:NAME or file:PATH")
     _refuse_secret_query(parts.query, place)
     return parts

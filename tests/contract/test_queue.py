@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -12,7 +12,8 @@ from kizami.sender import PlannedMessage, plan_minute
 from kizami.targets import Target
 from twins import QueueKit
 
-PLAN = plan_minute(datetime(2025, 12, 2, 10, 23, tzinfo=UTC), Target())
+START = datetime(2025, 12, 2, 10, 23, tzinfo=UTC)
+PLAN = plan_minute(START, Target())
 
 
 def due_at_once(entries: tuple[PlannedMessage, ...] = PLAN) -> list[PlannedMessage]:
@@ -36,12 +37,15 @@ def test_an_empty_queue_hands_out_nothing(kit: QueueKit) -> None:
     assert kit.queue.receive(10) == []
 
 
-@pytest.mark.parametrize("copies", [1, 3])
-def test_more_messages_than_a_call_takes_are_all_sent(kit: QueueKit, copies: int) -> None:
+@pytest.mark.parametrize("minutes", [1, 3])
+def test_more_messages_than_a_call_takes_are_all_sent(kit: QueueKit, minutes: int) -> None:
     """12 messages are two calls of SQS, 36 are four, which go side by side."""
-    assert kit.queue.send(due_at_once() * copies) == []
+    entries = [
+        entry for minute in range(minutes) for entry in plan_minute(START + timedelta(minutes=minute), Target())
+    ]
+    assert kit.queue.send(due_at_once(tuple(entries))) == []
     bodies = [received.body for received in kit.queue.receive(100)]
-    assert sorted(bodies) == sorted(write_message(entry.message) for entry in PLAN * copies)
+    assert sorted(bodies) == sorted(write_message(entry.message) for entry in entries)
 
 
 def test_no_more_than_the_limit_is_handed_out(kit: QueueKit) -> None:

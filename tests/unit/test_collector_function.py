@@ -12,7 +12,7 @@ import pytest
 
 import fault_server as faults
 from fault_server import Behaviour, FaultServer
-from kizami.aws.collector import handler, plain_headers
+from kizami.aws.collector import handler
 from kizami.aws.sender import send_plan
 from kizami.errors import (
     ApiError,
@@ -27,7 +27,7 @@ from kizami.errors import (
 from kizami.messages import MAX_COUNT, ScheduleMessage
 from kizami.sender import plan_minute
 from kizami.slots import Window
-from kizami.targets import SecretReference, Target
+from kizami.targets import Target
 from lambda_events import LambdaContext, log_lines, sqs_event
 from local_aws import create_metrics_table, dynamodb_at, lead_to
 from twins import ManualClock, MemoryQueue
@@ -571,11 +571,3 @@ def test_no_query_of_the_base_url_and_no_credential_shows_in_logs_or_exceptions(
             shown = repr(error)
         assert "tenant=canary-tenant" in server.requests[0].target
     assert "canary" not in capsys.readouterr().err + shown
-
-
-def test_a_header_that_is_a_reference_is_never_sent_as_it_is() -> None:
-    headers: dict[str, str | SecretReference] = {"Accept-Language": "ja"}
-    assert plain_headers(headers) == {"Accept-Language": "ja"}
-    headers["Authorization"] = SecretReference("ssm", "api-key")
-    with pytest.raises(ConfigurationError, match=r"headers\.Authorization: .*ssm:api-key"):
-        plain_headers(headers)

@@ -41,6 +41,9 @@ class TestScheduleMessage:
     def test_the_default_metric_gives_the_message_of_the_seeds_to_the_letter(self) -> None:
         assert write_message(ScheduleMessage(WINDOW)) == f'{{"from": "{FROM}", "to": "{TO}"}}'
 
+    def test_another_metric_is_named_in_its_own_script(self) -> None:
+        assert write_message(ScheduleMessage(WINDOW, "応答数")).endswith(', "metric": "応答数"}')
+
     @pytest.mark.parametrize("metric", ["ai_response_count", "cpu", "応答数", "a/b:c.d-e"])
     def test_what_is_written_reads_back(self, metric: str) -> None:
         message = ScheduleMessage(WINDOW, metric)
@@ -147,6 +150,9 @@ class TestApiAnswer:
         with pytest.raises(ApiPayloadError, match=r"^count: .* is not an integer from 0 to 2\^53-1$"):
             read_answer(answer_body(count))
 
+    def test_the_largest_count_is_the_largest_integer_that_every_json_reader_keeps(self) -> None:
+        assert read_answer(answer_body("9007199254740991")).count == 9_007_199_254_740_991
+
     def test_minus_zero_is_the_integer_zero(self) -> None:
         assert read_answer(answer_body("-0")).count == 0
 
@@ -218,8 +224,8 @@ class TestCountPointer:
         assert str(refusal.value) == f"{named}: is missing"
 
     def test_a_step_into_a_plain_value_leads_nowhere(self) -> None:
-        with pytest.raises(ApiPayloadError, match=r"^/count/0: is missing$"):
-            read_answer('{"count": "5"}', ("count", "0"), WINDOW)
+        with pytest.raises(ApiPayloadError, match=r"^/count/5: is missing$"):
+            read_answer('{"count": "5"}', ("count", "5"), WINDOW)
 
 
 class TestMetricRecord:
@@ -245,6 +251,10 @@ class TestMetricRecord:
     def test_a_naive_time_of_collection_is_refused(self) -> None:
         with pytest.raises(InvalidInput, match="has no time zone"):
             MetricRecord("ai_response_count", START, 7, datetime(2025, 12, 2))  # noqa: DTZ001
+
+    @pytest.mark.parametrize("count", [0, MAX_COUNT])
+    def test_the_smallest_and_the_largest_count_read_back(self, count: int) -> None:
+        assert read_record(self.ITEM | {"count": count}).count == count
 
     def test_a_bare_seed_item_was_collected_at_its_slot(self) -> None:
         bare = {name: value for name, value in self.ITEM.items() if name != "collectedAt"}

@@ -24,8 +24,6 @@ ATTEMPT_SECONDS = 3.0  # one attempt: a kept connection that died unseen must le
 PAUSES_SECONDS = (0.1, 0.4)  # before the second and the third attempt, at most
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 
-CONTENT_TYPE = "application/x-amz-json-1.0"
-
 UNREACHABLE = "Unreachable"
 TRANSIENT_CODES = {UNREACHABLE, "ProvisionedThroughputExceededException", "RequestLimitExceeded"}
 
@@ -46,9 +44,10 @@ class AwsError(Exception):
 class JsonClient:
     """Calls the operations of one service from any thread; its connections are kept between invocations."""
 
-    def __init__(self, service: str, target_prefix: str) -> None:
+    def __init__(self, service: str, target_prefix: str, json_version: str = "1.0") -> None:
         self._service = service
         self._target_prefix = target_prefix
+        self._content_type = f"application/x-amz-json-{json_version}"
         self._http = HttpClient()
 
     def call(self, operation: str, parameters: Fields, within_seconds: float = CALL_SECONDS) -> Fields:
@@ -91,7 +90,7 @@ class JsonClient:
         region = find_region()
         url = find_endpoint(self._service, region)
         target = f"{self._target_prefix}.{operation}"
-        request = AWSRequest("POST", url, {"Content-Type": CONTENT_TYPE, "X-Amz-Target": target}, body)
+        request = AWSRequest("POST", url, {"Content-Type": self._content_type, "X-Amz-Target": target}, body)
         # Read by the names of its fields; the class it is annotated with would be another 5 ms of import.
         SigV4Auth(cast(Any, credentials), self._service, region).add_auth(request)
         return HttpRequest("POST", url, dict(request.headers.items()), seconds, MAX_ANSWER_BYTES, body)

@@ -14,12 +14,15 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Self
 
 import uvicorn
 
+from kizami.aggregation.signing import ApiKey
 from kizami.errors import ConfigurationError
 from kizami.mock_api.application import application
+from kizami.mock_api.users import MOCK_USERS_KEY
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 3000  # Requirement 5.4
 
@@ -41,8 +44,11 @@ class MockServer:
     Signals stay with the program that it is a part of. ConfigurationError where it can't listen.
     """
 
-    def __init__(self, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT) -> None:
+    def __init__(
+        self, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT, users_key: ApiKey = MOCK_USERS_KEY
+    ) -> None:
         self.host, self.port = host, port
+        self._users_key = users_key
 
     @property
     def url(self) -> str:
@@ -54,7 +60,7 @@ class MockServer:
         self._socket = listen(self.host, self.port)
         address, self.port = self._socket.getsockname()[:2]
         self.address = ipaddress.ip_address(address)
-        self._uvicorn = _Server(_settings())
+        self._uvicorn = _Server(_settings(self._users_key))
 
     async def _serve(self) -> None:
         with self._socket:
@@ -97,9 +103,9 @@ def listen(host: str, port: int) -> socket.socket:
         raise ConfigurationError(place, problem) from None
 
 
-def _settings() -> uvicorn.Config:
+def _settings(users_key: ApiKey) -> uvicorn.Config:
     return uvicorn.Config(
-        application,
+        partial(application, users_key=users_key),
         http="h11",
         ws="none",
         lifespan="off",

@@ -1,0 +1,64 @@
+"""Where a verb finds its configuration and its database: flags over environment over files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kizami.errors import ConfigurationError
+from kizami.targets import Config, parse_config
+
+DEFAULT_CONFIG = Path("kizami.toml")
+DEFAULT_DATABASE = Path("kizami.db")
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+config_option: Decorator = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    envvar="KIZAMI_CONFIG",
+    show_envvar=True,
+    help="The targets; without it ./kizami.toml, and without that the seed target on the mock API.",
+)
+database_option: Decorator = click.option(
+    "--database",
+    type=click.Path(path_type=Path),
+    envvar="KIZAMI_DATABASE",
+    show_envvar=True,
+    default=DEFAULT_DATABASE,
+    show_default=True,
+    help="The SQLite file with queue and store.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What was configured, and the file that says so (None: no file, the seed target)."""
+
+    config: Config
+    path: Path | None
+
+
+def load_settings(config: Path | None) -> Settings:
+    """The settings of the file `config`, else of ./kizami.toml, else the seed target."""
+    if config is None and not DEFAULT_CONFIG.exists():
+        return Settings(Config(), None)
+    path = config or DEFAULT_CONFIG
+    return Settings(read_config(path), path)
+
+
+def read_config(path: Path) -> Config:
+    """What the file says, else ConfigurationError with the place in it."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigurationError(str(path), "there is no such file; `kizami init` writes one") from None
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(str(path), f"is not UTF-8 at byte {error.start}") from None
+    except OSError as error:
+        raise ConfigurationError(str(path), f"cannot be read: {error.strerror}") from None
+    return parse_config(text, str(path))

@@ -1,0 +1,279 @@
+"""The one SQLite file that holds queue and store: its schema, how it is opened, and what it refuses to open.
+
+Every due slot is in exactly one of three tables, or in none of them:
+
+    messages       pending: waiting, handed out or backing off
+    slots          stored: the record, for ever
+    dead_letters   dead: given up, with the reason
+    (none)         missing: nobody tried
+
+All three are clustered by (slot, metric), so that what is written together in time lies together in the
+file, and a metric's id also orders its polls within the interval (`metric_id`): a group commit of a
+hundred polls touches a handful of pages instead of hundreds (measured in docs/decisions.md).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from kizami.errors import KizamiError, StoreError
+
+APPLICATION_ID = 0x6B7A6D69  # "kzmi"
+BUSY_TIMEOUT_MS = 10_000
+TALLY_SECONDS = 600
+
+_HEADER_BYTES = 100
+_MAGIC = b"SQLite format 3\0"
+# Up to this size a whole quick_check takes about a second; a larger file is checked page by page as it is read.
+_CHECKED_BYTES = 256 * 1024 * 1024
+
+
+def tally_bucket(slot: str) -> str:
+    """SQL for the start of the bucket of `slot`; its remainder of a time before 1970 is negative."""
+    return f"({slot} - ({slot} % {TALLY_SECONDS} + {TALLY_SECONDS}) % {TALLY_SECONDS})"
+
+
+_SCHEMA_1 = f"""
+CREATE TABLE metrics (
+    id               INTEGER PRIMARY KEY,
+    name             TEXT    NOT NULL UNIQUE,
+    interval_seconds INTEGER NOT NULL,
+    lag_seconds      INTEGER NOT NULL,
+    step_seconds     INTEGER NOT NULL,          -- all slots of the metric are multiples of it
+    first_slot       INTEGER NOT NULL           -- from here on the slots of this interval are expected
+) STRICT;
+
+CREATE TABLE slots (
+    slot         INTEGER NOT NULL,              -- seconds since 1970
+    metric_id    INTEGER NOT NULL,
+    count        INTEGER NOT NULL CHECK (count >= 0),
+    collected_ms INTEGER NOT NULL,              -- when the answer was there
+    late_ms      INTEGER NOT NULL,              -- from the planned moment to the request that was answered
+    receives     INTEGER NOT NULL,              -- more than one: it was retried
+    backfilled   INTEGER NOT NULL,
+    PRIMARY KEY (slot, metric_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE tallies (
+    bucket    INTEGER NOT NULL,                 -- {TALLY_SECONDS} s of slots
+    metric_id INTEGER NOT NULL,
+    stored    INTEGER NOT NULL,
+    newest    INTEGER NOT NULL,
+    PRIMARY KEY (bucket, metric_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER slots_are_tallied AFTER INSERT ON slots BEGIN
+    INSERT INTO tallies VALUES ({tally_bucket("new.slot")}, new.metric_id, 1, new.slot)
+    ON CONFLICT DO UPDATE SET stored = stored + 1, newest = max(newest, new.slot);
+END;
+
+CREATE TRIGGER slots_never_change BEFORE UPDATE ON slots BEGIN
+    SELECT raise(ABORT, 'a stored slot never changes');
+END;
+
+CREATE TABLE messages (
+    slot       INTEGER NOT NULL,
+    metric_id  INTEGER NOT NULL,
+    seconds    INTEGER NOT NULL,                -- the window is [slot, slot + seconds)
+    priority   INTEGER NOT NULL,                -- 0 live, 1 live and retried, 2 backfill
+    due_ms     INTEGER NOT NULL,                -- the planned moment
+    visible_ms INTEGER NOT NULL,                -- handed out from here on
+    sent_ms    INTEGER NOT NULL,
+    receives   INTEGER NOT NULL DEFAULT 0,
+    held       INTEGER NOT NULL DEFAULT 0,      -- 1 while somebody has it in hand
+    last_error TEXT,
+    PRIMARY KEY (slot, metric_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX messages_in_turn ON messages (priority, visible_ms);
+
+CREATE TABLE dead_letters (
+    slot      INTEGER NOT NULL,
+    metric_id INTEGER NOT NULL,
+    seconds   INTEGER NOT NULL,
+    priority  INTEGER NOT NULL,
+    due_ms    INTEGER NOT NULL,
+    sent_ms   INTEGER NOT NULL,
+    died_ms   INTEGER NOT NULL,
+    receives  INTEGER NOT NULL,
+    reason    TEXT    NOT NULL,
+    PRIMARY KEY (slot, metric_id)
+) STRICT, WITHOUT ROWID;
+"""
+
+_SCHEMA_2 = """
+CREATE TABLE companies (
+    company_id TEXT NOT NULL PRIMARY KEY,
+    locked_at  INTEGER NOT NULL,                -- seconds since 1970; a company without a lock has no row
+    owner      TEXT,                            -- the message that holds it
+    run        TEXT                             -- the one of its deliveries that may release it
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE points (
+    company_id  TEXT    NOT NULL,
+    month       TEXT    NOT NULL,               -- yyyymm
+    user_number TEXT    NOT NULL,
+    points      INTEGER NOT NULL CHECK (points BETWEEN 1 AND 31),
+    updated_at  INTEGER NOT NULL,               -- when the last one was granted, seconds since 1970
+    PRIMARY KEY (company_id, month, user_number)
+) STRICT, WITHOUT ROWID;
+"""
+
+# One script a version: user_version says how many of them the file has. Later parts add theirs at the end.
+MIGRATIONS: tuple[str, ...] = (_SCHEMA_1, _SCHEMA_2)
+
+
+def open_database(path: Path, *, create: bool = False) -> apsw.Connection:
+    """A connection to the database at `path`, brought to this version's schema.
+
+    A file that is not kizami's, is damaged or was made by a newer kizami is refused with StoreError and left
+    as it is. Each thread needs a connection of its own.
+    """
+    with sqlite_errors(StoreError, path):
+        if create and (not path.exists() or path.stat().st_size == 0):
+            _create(path)
+        _require_kizami_header(path)
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            # The header may be older than what the write-ahead log holds.
+            _require_known_schema(path, _schema_version(connection))
+            _configure(connection)
+            _migrate(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+@contextmanager
+def sqlite_errors(kind: type[KizamiError], path: Path | str) -> Iterator[None]:
+    """Whatever SQLite or the file system refuses becomes `kind`: one line with the file and a remedy."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise kind(f"{path}: {explain(error)}") from error
+    except OSError as error:
+        raise kind(f"{path}: {error.strerror or error}") from error
+
+
+@contextmanager
+def transaction(connection: apsw.Connection) -> Iterator[None]:
+    """All or nothing, and the write lock from the start: what is read inside cannot change before the write."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # After a full disk SQLite may have rolled back by itself.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def require_intact(path: Path) -> None:
+    """Read the whole of a file of ordinary size; StoreError if it is damaged or not ours. It is not changed."""
+    if not path.exists() or not 0 < path.stat().st_size <= _CHECKED_BYTES:
+        return
+    _require_kizami_header(path)
+    with sqlite_errors(StoreError, path):
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        # Closing would carry the write-ahead log into a file that may be damaged.
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        try:
+            finding = str(connection.execute("PRAGMA quick_check(1)").get)
+        finally:
+            connection.close()
+    if finding != "ok":
+        raise StoreError(f"{path}: is damaged ({finding.splitlines()[-1]}); {_RESTORE}")
+
+
+def metric_id(ordinal: int) -> int:
+    """The id of the n-th metric: n's twenty bits in reverse (a van der Corput sequence).
+
+    Ids so made are spread evenly however many there are, so that id / 2^20 is the metric's place within the
+    interval; and since ids order both the polls and the rows, polls made together are stored together.
+    """
+    if ordinal >= ID_SPACE:
+        raise StoreError(f"more than {ID_SPACE} metrics in one database")
+    return int(f"{ordinal:020b}"[::-1], 2)
+
+
+ID_SPACE = 1 << 20
+
+_RESTORE = "move it away or restore a copy; what is missing is then backfilled"
+
+
+def _create(path: Path) -> None:
+    # Made beside and moved into place whole, so that a crash in here leaves no half-made database.
+    new = path.with_name(f"{path.name}-{os.getpid()}.new")
+    new.unlink(missing_ok=True)
+    try:
+        connection = apsw.Connection(str(new))
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        _migrate(connection)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.close()
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _require_kizami_header(path: Path) -> None:
+    # Read as a plain file: SQLite would already put its side files beside a stranger's database.
+    if not path.exists():
+        raise StoreError(f"{path}: there is no database yet; `kizami up` makes one")
+    with path.open("rb") as file:
+        header = file.read(_HEADER_BYTES)
+    if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
+        raise StoreError(f"{path}: is not an SQLite database; it is left untouched, use another --database")
+    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        raise StoreError(f"{path}: belongs to another application; it is left untouched, use another --database")
+    _require_known_schema(path, int.from_bytes(header[60:64], "big"))
+
+
+def _require_known_schema(path: Path, version: int) -> None:
+    if version > len(MIGRATIONS):
+        known = len(MIGRATIONS)
+        raise StoreError(f"{path}: was made by a newer kizami (schema {version}, known {known}); upgrade kizami")
+
+
+def _configure(connection: apsw.Connection) -> None:
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    for pragma in (
+        "synchronous = FULL",  # NORMAL loses acknowledged rows on power loss
+        "cache_size = -16384",
+        "temp_store = MEMORY",
+        "journal_size_limit = 67108864",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _migrate(connection: apsw.Connection) -> None:
+    while (version := _schema_version(connection)) < len(MIGRATIONS):
+        with transaction(connection):
+            # Another process may have been first.
+            if _schema_version(connection) == version:
+                connection.execute(MIGRATIONS[version])
+                connection.execute(f"PRAGMA user_version = {version + 1}")
+
+
+def _schema_version(connection: apsw.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").get)
+
+
+def explain(error: apsw.Error) -> str:
+    """What went wrong and what helps, in a few words."""
+    if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
+        return f"is damaged ({error}); {_RESTORE}"
+    if isinstance(error, apsw.FullError):
+        return "the disk is full; make room"
+    if isinstance(error, (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError)):
+        return f"cannot be written ({error}); check the directory's permissions or use another --database"
+    if isinstance(error, apsw.BusyError):
+        return "another process has kept it locked for too long; try again"
+    return str(error)

@@ -1,0 +1,44 @@
+"""The metric store on one machine: one row of the SQLite file for each (metric, slot)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from math import gcd
+from pathlib import Path
+from threading import Lock
+
+from kizami.errors import StoreError
+from kizami.local.database import open_database, sqlite_errors, transaction
+from kizami.local.metrics import register_slot
+from kizami.local.moments import to_ms, to_seconds
+from kizami.local.reader import Reader
+from kizami.messages import MetricRecord
+from kizami.ports import PutOutcome
+
+
+class SqliteMetricStore:
+    """`ports.MetricStore` on a database file; many threads and processes may use it at once."""
+
+    def __init__(self, path: Path, *, create: bool = False) -> None:
+        self._path = path
+        self._turn = Lock()
+        self._connection = open_database(path, create=create)
+        self._reader = Reader(self._connection, path)
+
+    def put_if_absent(self, record: MetricRecord) -> PutOutcome:
+        slot = to_seconds(record.slot)
+        with self._turn, sqlite_errors(StoreError, self._path), transaction(self._connection):
+            metric = register_slot(self._connection, record.metric, record.slot, gcd(60, slot))
+            self._connection.execute(
+                "INSERT INTO slots VALUES (?, ?, ?, ?, 0, 1, 0) ON CONFLICT DO NOTHING",
+                (slot, metric.id, record.count, to_ms(record.collected_at)),
+            )
+            return PutOutcome.STORED if self._connection.changes() else PutOutcome.DUPLICATE
+
+    def query(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
+        return self._reader.records(metric, start, end)
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._connection.close()

@@ -1,0 +1,84 @@
+"""The SQLite store: the first record of a slot stays for ever, whoever writes, also after reopening."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import apsw
+import pytest
+
+from kizami.errors import StoreError
+from kizami.local.database import open_database
+from kizami.local.store import SqliteMetricStore
+from kizami.messages import MetricRecord
+from kizami.ports import PutOutcome
+
+SLOT = datetime(2025, 12, 2, 10, 23, 5, tzinfo=UTC)
+LATER = datetime(2025, 12, 2, 10, 23, 11, tzinfo=UTC)
+
+
+def record(slot: datetime = SLOT, count: int = 7, metric: str = "ai_response_count") -> MetricRecord:
+    return MetricRecord(metric, slot, count, LATER)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "kizami.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteMetricStore]:
+    store = SqliteMetricStore(path, create=True)
+    yield store
+    store.close()
+
+
+def test_one_of_two_racing_writers_stores_and_the_other_has_a_duplicate(
+    store: SqliteMetricStore, path: Path
+) -> None:
+    outcomes: list[PutOutcome] = []
+    start = threading.Barrier(2)
+
+    def race(count: int) -> None:
+        own = SqliteMetricStore(path)
+        start.wait()
+        outcomes.extend(own.put_if_absent(record(SLOT + timedelta(seconds=5 * n), count)) for n in range(50))
+        own.close()
+
+    racers = [threading.Thread(target=race, args=(count,)) for count in (1, 2)]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join()
+    assert outcomes.count(PutOutcome.STORED) == outcomes.count(PutOutcome.DUPLICATE) == 50
+
+
+def test_slots_of_a_finer_interval_than_before_are_found_too(store: SqliteMetricStore) -> None:
+    slots = [datetime(2025, 12, 2, 10, 23, second, tzinfo=UTC) for second in (0, 30, 35, 37)]
+    for slot in slots:
+        store.put_if_absent(record(slot))
+    found = store.query("ai_response_count", slots[0], slots[0] + timedelta(minutes=1))
+    assert [entry.slot for entry in found] == slots
+
+
+def test_records_survive_closing_and_opening_again(store: SqliteMetricStore, path: Path) -> None:
+    store.put_if_absent(record())
+    store.close()
+    again = SqliteMetricStore(path)
+    assert again.put_if_absent(record()) is PutOutcome.DUPLICATE
+    again.close()
+
+
+def test_a_negative_count_is_refused_as_a_store_error(store: SqliteMetricStore) -> None:
+    with pytest.raises(StoreError):
+        store.put_if_absent(record(count=-1))
+    assert store.put_if_absent(record(count=1)) is PutOutcome.STORED
+
+
+def test_the_file_itself_refuses_to_change_a_stored_slot(store: SqliteMetricStore, path: Path) -> None:
+    store.put_if_absent(record())
+    with pytest.raises(apsw.ConstraintError, match="never changes"):
+        open_database(path).execute("UPDATE slots SET count = 9")
