@@ -48,8 +48,8 @@ class Context:
 
 def measure(targets: int, port: int, folder: str) -> None:
     config = Path(folder) / f"{targets}.toml"
-    tables = (f'[[targets]]\nname = "metric_{n:06d}"\nurl = "https://api.example.com/{n}"\n' for n in range(targets))
-    config.write_text("\n".join(tables))
+    table = '[[targets]]\nname = "metric_{0:06d}"\nurl = "https://api.example.com/{0}"\n'
+    config.write_text("\n".join(table.format(number) for number in range(targets)))
     os.environ |= {
         "KIZAMI_CONFIG": str(config),
         "QUEUE_URL": f"http://127.0.0.1:{port}/000000000000/queue",
