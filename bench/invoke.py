@@ -1,16 +1,14 @@
 """One life of a Python function in the benchmark: import, first invocation, then warm ones.
 
-    python bench/invoke.py MODULE EVENT.json WARM_UP MEASURED 3>results
+    python bench/invoke.py MODULE EVENT.json WARM_UP MEASURED RESULTS
 
-Writes `first` as soon as the first invocation is done, then a line of JSON, both to file descriptor 3.
+Writes `first` as soon as the first invocation is done, then a line of JSON, both to the file descriptor RESULTS.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-
-RESULTS = 3
 
 
 class Context:
@@ -22,7 +20,7 @@ class Context:
         return 30_000
 
 
-def main(module: str, event_file: str, warm_up: int, measured: int) -> None:
+def main(module: str, event_file: str, warm_up: int, measured: int, results: int) -> None:
     import importlib
     import json
 
@@ -30,7 +28,7 @@ def main(module: str, event_file: str, warm_up: int, measured: int) -> None:
     with open(event_file, encoding="utf-8") as file:
         event = json.load(file)
     handler(event, Context())
-    os.write(RESULTS, b"first\n")
+    os.write(results, b"first\n")
     for _ in range(warm_up):
         handler(event, Context())
 
@@ -40,7 +38,7 @@ def main(module: str, event_file: str, warm_up: int, measured: int) -> None:
     for _ in range(measured):
         handler(event, Context())
     cpu_ms = (time.process_time() - started) * 1000 / measured
-    os.write(RESULTS, json.dumps({"warm_cpu_ms": cpu_ms, "peak_rss_mb": peak_rss_mb()}).encode() + b"\n")
+    os.write(results, json.dumps({"warm_cpu_ms": cpu_ms, "peak_rss_mb": peak_rss_mb()}).encode() + b"\n")
 
 
 def peak_rss_mb() -> float:
@@ -51,4 +49,4 @@ def peak_rss_mb() -> float:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    main(*sys.argv[1:3], *map(int, sys.argv[3:]))

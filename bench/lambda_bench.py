@@ -1,6 +1,6 @@
 """Our Sender and Collector beside two peers, against one canned AWS: cold start, warm CPU, peak RSS, package size.
 
-    make bench-lambda [ROUNDS=7]
+    make bench-lambda [ROUNDS=9]
 
 A cold start is a fresh process up to the end of its first invocation; Lambda's own start is the same for all and
 not in it. Our package is unpacked without bytecode, as Lambda gets it. The contenders take turns, round by round,
@@ -10,7 +10,6 @@ so that the noise of the machine falls on all of them; the figures are medians.
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import os
 import shutil
@@ -18,12 +17,13 @@ import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+
+from infra.package import package_files, write_zip
 
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / "bench" / "peers"
@@ -42,7 +42,7 @@ EVENTS = {
         ]
     },
 }
-# What issue and design ask of ours, as shares of the Node.js design.
+# What we mean to reach, as shares of the Node.js design.
 REACH = {"sender": {"warm": 0.20, "cold": 1.00}, "collector": {"warm": 0.50, "cold": 0.90}}
 MAX_RSS_MB, MAX_PACKAGE_KB = 64, 150
 
@@ -57,18 +57,6 @@ class Contender:
     cold_ms: dict[str, list[float]] = field(default_factory=lambda: {"sender": [], "collector": []})
     warm_cpu_ms: dict[str, list[float]] = field(default_factory=lambda: {"sender": [], "collector": []})
     peak_rss_mb: dict[str, list[float]] = field(default_factory=lambda: {"sender": [], "collector": []})
-
-
-def package() -> bytes:
-    """The zip that the functions are deployed as: our own source, and only what they need of it."""
-    source = ROOT / "src" / "kizami"
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for directory in (source, source / "aws", source / "mock_api"):
-            for file in sorted(directory.iterdir()):
-                if file.suffix in (".py", ".json"):
-                    archive.write(file, file.relative_to(source.parent))
-    return content.getvalue()
 
 
 def our_design(unpacked: Path) -> Contender:
@@ -132,10 +120,10 @@ def live(contender: Contender, function: str, settings: Mapping[str, str], scrat
     event = scratch / f"{function}.json"
     event.write_text(json.dumps(EVENTS[function]))
     read_end, write_end = os.pipe()
-    command = [*contender.command[function], str(event), str(WARM_UP), str(MEASURED)]
+    command = [*contender.command[function], str(event), str(WARM_UP), str(MEASURED), str(write_end)]
     started = time.perf_counter()
     process = subprocess.Popen(
-        ["/bin/sh", "-c", f'exec 3>&{write_end} {write_end}>&-; exec "$@"', "sh", *command],
+        command,
         env={**settings, **contender.environment},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -156,9 +144,8 @@ def live(contender: Contender, function: str, settings: Mapping[str, str], scrat
 
 def print_table(contenders: list[Contender], function: str) -> None:
     ours = contenders[0]
-    print(
-        f"\n{function.capitalize():42}{'cold ms':>10}{'×':>7}{'warm CPU ms':>14}{'×':>7}{'peak RSS MB':>14}{'×':>7}"
-    )
+    columns = ("cold ms", 10), ("×", 7), ("warm CPU ms", 14), ("×", 7), ("peak RSS MB", 14), ("×", 7)
+    print(f"\n{function.capitalize():42}" + "".join(f"{title:>{width}}" for title, width in columns))
     for contender in contenders:
         cells = f"{contender.name:42}"
         for column, width in (("cold_ms", 10), ("warm_cpu_ms", 14), ("peak_rss_mb", 14)):
@@ -186,12 +173,13 @@ def verdict(what: str, value: str, limit: str, reached: bool) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=9)
     rounds = parser.parse_args().rounds
-    zipped = package()
     with tempfile.TemporaryDirectory() as scratch, canned_aws() as endpoint:
-        unpacked = Path(scratch) / "package"
-        zipfile.ZipFile(io.BytesIO(zipped)).extractall(unpacked)
+        package, unpacked = Path(scratch) / "package.zip", Path(scratch) / "package"
+        write_zip(package_files(None), package)
+        package_kb = package.stat().st_size / 1024
+        shutil.unpack_archive(package, unpacked)
         node = node_design()
         contenders = [our_design(unpacked), *([node] if node else []), plain_python()]
         for number in range(rounds):
@@ -203,7 +191,7 @@ def main() -> None:
         print_table(contenders, function)
     print(f"\n× is ours as a share of that line; medians of {rounds} processes, {MEASURED} warm invocations each.")
     if node:
-        print_reach(contenders[0], node, len(zipped) / 1024)
+        print_reach(contenders[0], node, package_kb)
 
 
 if __name__ == "__main__":

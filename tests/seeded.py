@@ -58,10 +58,12 @@ def _row(metric_id: int, number: int, start: datetime, counts: int) -> list[int]
     return [slot, metric_id, number % counts, (slot + INTERVAL_SECONDS) * 1000 + 123, LATE_MS]
 
 
-def queue_slots(path: Path, metric: str, numbers: Iterable[int], now: datetime, start: datetime = T0) -> None:
-    """Put past slots on the queue."""
-    queue = SqliteQueue(path, FixedClock(now))
-    queue.send_backfill(message_for_slot(at(number, start), Target(name=metric)) for number in numbers)
+def queue_slots(path: Path, metric: str, numbers: Iterable[int], now: datetime, tried: int = 0) -> None:
+    """Put past slots on the queue; they were `tried` before."""
+    queue = SqliteQueue(path, FixedClock(now), receive_limit=tried + 1, visibility_seconds=0)
+    queue.send_backfill(message_for_slot(at(number), Target(name=metric)) for number in numbers)
+    for _ in range(tried):
+        queue.receive(1000)
     queue.close()
 
 

@@ -1,4 +1,4 @@
-"""A peer: the Collector as plain Python is mostly written, with requests and a boto3 resource in each invocation."""
+"""A peer: the Collector as plain Python is mostly written, requests and a boto3 resource in each invocation."""
 
 import json
 import os

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection, IncompleteRead
 from io import BufferedReader, RawIOBase
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -17,15 +16,9 @@ from time import monotonic
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import HTTPError
-from urllib3.response import BaseHTTPResponse
-
 from kizami.slots import shorten
 
 KEPT_CONNECTIONS_PER_ORIGIN = 16
-
-logging.getLogger("urllib3.connection").setLevel(logging.ERROR)  # its warning on odd headers quotes the whole URL
 
 
 class HttpFailure(Exception):
@@ -49,7 +42,7 @@ class HttpAnswer:
     """What came back; `problem` says why a body was refused unread (then it is empty)."""
 
     status: int
-    headers: Mapping[str, str]
+    headers: HTTPMessage
     body: bytes
     problem: str | None = None
 
@@ -88,7 +81,7 @@ class _Exchange:
     def result(self) -> HttpAnswer:
         try:
             return self._perform()
-        except (OSError, HTTPException, HTTPError) as error:
+        except (OSError, HTTPException) as error:
             in_time = monotonic() < self._deadline
             raise HttpFailure(_cause(error) if in_time else self._too_late()) from None
 
@@ -115,7 +108,7 @@ class _Exchange:
                 connection = self._kept.pop()
             except IndexError:
                 return None
-            if connection.is_connected:
+            if _is_silent(connection.sock):
                 return connection
             connection.close()
 
@@ -134,7 +127,7 @@ class _Exchange:
         host, port = self._parts.hostname or "", self._parts.port
         try:
             connection = (
-                HTTPSConnection(host, port, timeout=timeout, ssl_context=_tls())
+                HTTPSConnection(host, port, timeout=timeout, context=_tls())
                 if self._parts.scheme == "https"
                 else HTTPConnection(host, port, timeout=timeout)
             )
@@ -146,31 +139,32 @@ class _Exchange:
 
     def _ask(self, connection: HTTPConnection) -> HttpAnswer:
         try:
-            connection.timeout = self._time_left()
+            connection.sock.settimeout(self._time_left())
             answer = self._read(self._send(connection))
         except BaseException:
             connection.close()
             raise
-        if answer.problem is None and not connection.is_closed and len(self._kept) < KEPT_CONNECTIONS_PER_ORIGIN:
+        if (
+            answer.problem is None
+            and connection.sock is not None
+            and len(self._kept) < KEPT_CONNECTIONS_PER_ORIGIN
+        ):
             self._kept.append(connection)
         else:
             connection.close()
         return answer
 
-    def _send(self, connection: HTTPConnection) -> BaseHTTPResponse:
+    def _send(self, connection: HTTPConnection) -> HTTPResponse:
         request, parts = self._request, self._parts
         path = (parts.path or "/") + ("?" + parts.query if parts.query else "")
         connection.response_class = self._timed_response  # type: ignore[assignment]
-        # It asks for an unencoded body by itself; one that is encoded all the same may be a bomb.
-        connection.request(
-            request.method, path, request.body, request.headers, preload_content=False, decode_content=False
-        )
+        connection.request(request.method, path, request.body, request.headers)
         return connection.getresponse()
 
     def _timed_response(self, sock: socket.socket, **options: Any) -> HTTPResponse:
         return HTTPResponse(_TimedReader(sock, self._time_left), **options)  # type: ignore[arg-type]
 
-    def _read(self, response: BaseHTTPResponse) -> HttpAnswer:
+    def _read(self, response: HTTPResponse) -> HttpAnswer:
         try:
             body, problem = _read_body(response, self._request.max_body_bytes)
             return HttpAnswer(response.status, response.headers, body, problem)
@@ -201,16 +195,30 @@ class _TimedReader(RawIOBase):
         super().close()
 
 
-def _read_body(response: BaseHTTPResponse, limit: int) -> tuple[bytes, str | None]:
+def _read_body(response: HTTPResponse, limit: int) -> tuple[bytes, str | None]:
     encoding = response.headers.get("content-encoding", "identity")
-    if encoding.lower() != "identity":
+    if (
+        encoding.lower() != "identity"
+    ):  # http.client asked for none; a body that has one all the same may be a bomb
         return b"", f"encoded as {shorten(encoding)}, which was not asked for"
-    body = b""
-    while chunk := response.read(limit + 1 - len(body)):  # a body that ends early raises at the empty read
-        body += chunk
-        if len(body) > limit:
-            return b"", f"longer than {limit} bytes"
+    body = response.read(limit + 1)
+    if len(body) > limit:
+        return b"", f"longer than {limit} bytes"
+    if response.length:
+        raise IncompleteRead(body, response.length)
     return body, None
+
+
+def _is_silent(sock: socket.socket) -> bool:
+    """Whether nothing waits to be read: neither the server's goodbye nor words that nobody asked for."""
+    sock.settimeout(0)
+    try:
+        socket.socket.recv(sock, 1, socket.MSG_PEEK)  # below TLS, which cannot peek
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 @lru_cache(maxsize=1)
@@ -221,6 +229,5 @@ def _tls() -> ssl.SSLContext:
 
 def _cause(error: Exception) -> str:
     """The kind of error and the system's words for it, but not its text: that can quote the request."""
-    root = error.__cause__ or error
-    words = getattr(root, "strerror", None)
-    return f"{type(root).__name__}: {words}" if words else type(root).__name__
+    words = getattr(error, "strerror", None)
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
