@@ -8,7 +8,8 @@ import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
-from house.tree import Fault, place, sources, syntax, text_lines
+from house.imports import part_of
+from house.tree import Fault, module_name, place, sources, syntax, text_lines
 
 MAX_MODULE_LINES = 400
 MAX_FUNCTION_LINES = 60
@@ -69,6 +70,19 @@ def _long_functions(tree: ast.Module) -> list[tuple[int, str, str]]:
         )
         for node in functions
         if (length := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_FUNCTION_LINES
+    ]
+
+
+def thawed_values(root: Path) -> list[Fault]:
+    """Dataclasses of the core that can be changed after they were made; a runtime may keep its state in one."""
+    return [
+        Fault(place(root, path), node.lineno, f"{node.name} is not frozen", "make it a dataclass(frozen=True)")
+        for path in sources(root)
+        if part_of(module_name(root, path)) == "core"
+        for node in ast.walk(syntax(path))
+        if isinstance(node, ast.ClassDef)
+        for mark in map(ast.unparse, node.decorator_list)
+        if mark.startswith(("dataclass", "dataclasses.dataclass")) and "frozen=True" not in mark
     ]
 
 

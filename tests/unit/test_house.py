@@ -81,5 +81,8 @@ class TestThisHouse:
     def test_its_modules_can_be_read(self) -> None:
         assert_none(texts.unreadable_modules(ROOT))
 
+    def test_its_values_are_frozen(self) -> None:
+        assert_none(texts.thawed_values(ROOT))
+
     def test_its_requirements_are_pinned_with_hashes(self) -> None:
         assert_none(texts.loose_requirements(ROOT))

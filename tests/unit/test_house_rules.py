@@ -305,6 +305,12 @@ class TestTextRules:
             ("src/kizami/tall.py", 4),
         ]
 
+    def test_values_that_can_be_changed_are_found(self, build: Build) -> None:
+        text = "@dataclass\nclass A: ...\n@dataclass(slots=True)\nclass B: ...\n"
+        fine = "@dataclass(frozen=True)\nclass C: ...\nclass D: ...\n"
+        root = build({"src/kizami/x.py": text + fine, "src/kizami/local/x.py": text})
+        assert [fault.problem for fault in texts.thawed_values(root)] == ["A is not frozen", "B is not frozen"]
+
     @pytest.mark.parametrize(
         ("line", "faults"),
         [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import selectors
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -91,15 +90,11 @@ class CurlUsersApi:
 
     def get(self, request: Request) -> Response:
         """One GET on a connection of its own."""
-        with selectors.DefaultSelector() as selector:
-            fetcher = Fetcher(selector)
-            try:
-                profile = Profile.of(request.url, request.timeout_seconds, HEADERS, request.max_body_bytes)
-                fetcher.start(request.url, profile, None)
-                while not (finished := fetcher.wait(1.0)):
-                    pass
-            finally:
-                fetcher.close()
+        profile = Profile.of(request.url, request.timeout_seconds, HEADERS, request.max_body_bytes)
+        with Fetcher() as fetcher:
+            fetcher.start(request.url, profile, None)
+            while not (finished := fetcher.wait(1.0)):
+                pass
         outcome = finished[0].outcome
         if isinstance(outcome, Response):
             return outcome

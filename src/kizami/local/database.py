@@ -15,7 +15,6 @@ hundred polls touches a handful of pages instead of hundreds (measured in docs/d
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -211,17 +210,17 @@ _RESTORE = "move it away or restore a copy; what is missing is then backfilled"
 
 def _create(path: Path) -> None:
     # Made beside and moved into place whole, so that a crash in here leaves no half-made database.
-    handle, name = tempfile.mkstemp(prefix=path.name + "-", suffix=".new", dir=path.parent)
-    os.close(handle)
+    new = path.with_name(f"{path.name}-{os.getpid()}.new")
+    new.unlink(missing_ok=True)
     try:
-        connection = apsw.Connection(name)
+        connection = apsw.Connection(str(new))
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         _migrate(connection)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.close()
-        os.replace(name, path)
+        new.replace(path)
     finally:
-        Path(name).unlink(missing_ok=True)
+        new.unlink(missing_ok=True)
 
 
 def _require_kizami_header(path: Path) -> None:
