@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from template import synthesize
-
 from infra.monitoring import NAMESPACE
+
 from kizami import costs
 from kizami.aws.reconciler import NAMESPACE as PUBLISHED
+from template import synthesize
 
 
 def test_alarms_and_dashboards_are_those_of_the_template() -> None:
