@@ -13,6 +13,7 @@ from house.tree import Fault, module_name, place, sources, syntax, text_lines
 
 MAX_MODULE_LINES = 400
 MAX_FUNCTION_LINES = 60
+PINNED_ALONE = {"ministack"}  # an environment of its own, without the project
 
 # Put together so that this file does not find itself.
 _UNDONE = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"]) + r")\b")
@@ -86,10 +87,6 @@ def thawed_values(root: Path) -> list[Fault]:
     ]
 
 
-# Installed into an environment of its own: kizami's dependencies are not in it.
-APART = {"ministack"}
-
-
 def loose_requirements(root: Path) -> list[Fault]:
     """Requirements without version or hash, and dependencies that the pins leave out."""
     wanted = _dependencies(root)
@@ -103,8 +100,8 @@ def loose_requirements(root: Path) -> list[Fault]:
                 faults.append(Fault(place(root, path), number, f"not a pin with hashes: {line[:60]}", remedy))
             else:
                 pinned.add(_normal(match[1]))
-        ours = set() if path.stem in APART else wanted["runtime"]
-        for name in sorted((ours | wanted.get(path.stem, set())) - pinned):
+        of_the_project = set() if path.stem in PINNED_ALONE else wanted["runtime"]
+        for name in sorted((of_the_project | wanted.get(path.stem, set())) - pinned):
             faults.append(Fault(place(root, path), 1, f"{name} is asked for but not pinned", "run `make lock`"))
     return faults
 

@@ -45,3 +45,13 @@ def test_the_numbers_are_those_of_the_source() -> None:
 def test_every_setting_of_the_schedule_is_described() -> None:
     section = (DOCS / "configuration.md").read_text("utf-8").partition("## Aggregation\n")[2].partition("\n## ")[0]
     assert re.findall(r"^\| `(\w+)`", section, re.MULTILINE) == [*SCHEDULE_SETTINGS, *COMPANY_SETTINGS]
+
+
+def test_every_property_of_the_batch_is_in_the_table_with_its_text() -> None:
+    table = (DOCS / "properties.md").read_text("utf-8").partition("## Of the aggregation batch\n")[2]
+    written = dict(re.findall(r"^\| (A\d+) \| (.+?) \|", table, re.MULTILINE))
+    found = {}
+    for path in (DOCS.parent / "tests").rglob("test_aggregation_*.py"):
+        text = path.read_text("utf-8").replace("\n# ", " ")
+        found.update(re.findall(r"\*\*Feature: aggregation-batch, Property (A\d+): (.+?)\*\*", text))
+    assert found == written

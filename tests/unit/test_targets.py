@@ -129,9 +129,8 @@ class TestConfig:
         assert refusal_of(MINIMAL + "retries = 3") == (
             f"kizami.toml: targets[0]: retries: is not a setting; known: {known}"
         )
-        assert (
-            refusal_of("colour = 1\n" + MINIMAL)
-            == "kizami.toml: colour: is not a setting; known: targets, aggregation"
+        assert refusal_of("colour = 1\n" + MINIMAL) == (
+            "kizami.toml: colour: is not a setting; known: targets, aggregation"
         )
 
     def test_an_unknown_setting_cannot_break_the_line(self) -> None:

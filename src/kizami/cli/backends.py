@@ -106,6 +106,9 @@ class Backend(Protocol):
     def queue_depth(self, now: datetime) -> QueueDepth:
         """How full the queue is."""
 
+    def activity(self) -> str | None:
+        """Whether somebody collects at the moment, in words; None if that cannot be told."""
+
     def send_backfill(self, messages: Iterable[ScheduleMessage]) -> int:
         """Ask for past slots again; how many were taken. It may be interrupted and repeated at any point."""
 

@@ -81,9 +81,7 @@ def command(
         return _run(backend, plan, as_json)
 
 
-def make_plan(
-    backend: Backend, metrics: Mapping[str, Metric], time_range: TimeRange, only_gaps: bool
-) -> Plan:
+def make_plan(backend: Backend, metrics: Mapping[str, Metric], time_range: TimeRange, only_gaps: bool) -> Plan:
     """What there is to do; InvalidInput if it is more than one run should take on."""
     grace = backend.grace_seconds
     spans = {

@@ -87,7 +87,7 @@ def _write(records: Counted, format_name: str, file: IO[bytes]) -> None:
 @contextmanager
 def _destination(output: Path | None) -> Iterator[IO[bytes]]:
     if output is None:
-        yield click.get_binary_stream("stdout")
+        yield sys.stdout.buffer
         return
     try:
         with output.open("wb") if _is_special(output) else _whole_file(output.resolve()) as file:

@@ -15,6 +15,7 @@ from kizami.errors import StoreError
 from kizami.local.clock import SystemClock
 from kizami.local.database import open_database, sqlite_errors, transaction
 from kizami.local.dead_letters import DeadLetters
+from kizami.local.lock import daemon_pid
 from kizami.local.metrics import KnownMetric, expect_from
 from kizami.local.missing import count_backfill, count_missing, find_missing
 from kizami.local.queue import SqliteQueue
@@ -75,6 +76,10 @@ class LocalBackend:
 
     def queue_depth(self, now: datetime) -> QueueDepth:
         return self._reader.queue_depth(now)
+
+    def activity(self) -> str:
+        pid = daemon_pid(self._home.database)
+        return f"running (pid {pid})" if pid else "not running; `kizami up` starts it"
 
     def send_backfill(self, messages: Iterable[ScheduleMessage]) -> int:
         queue = SqliteQueue(self._home.database, SystemClock())

@@ -33,6 +33,7 @@ class Overview:
     metrics: tuple[MetricOverview, ...]
     queue: QueueDepth
     lateness: Lateness
+    activity: str | None
 
     @property
     def hour(self) -> Completeness:
@@ -70,6 +71,7 @@ def read_overview(backend: Backend, now: datetime) -> Overview:
         tuple(sorted(overviews, key=_urgency)),
         backend.queue_depth(now),
         backend.lateness(now - LATENESS_RANGE, now),
+        backend.activity(),
     )
 
 

@@ -98,7 +98,7 @@ def age_text(age: timedelta | float) -> str:
     seconds = int(age.total_seconds() if isinstance(age, timedelta) else age)
     sign, seconds = ("-" if seconds < 0 else ""), abs(seconds)
     units = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
-    parts = []
+    parts: list[str] = []
     for size, unit in units:
         if seconds >= size or (unit == "s" and not parts):
             parts.append(f"{seconds // size}{unit}")

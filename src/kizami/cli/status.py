@@ -122,7 +122,9 @@ def _summary_lines(overview: Overview) -> list[str]:
     queue, late = overview.queue, overview.lateness
     hour, day = _coverage_text(overview.hour), _coverage_text(overview.day)
     minutes = f"last {LATENESS_RANGE.seconds // 60} minutes"
+    daemon = [f"daemon    {overview.activity}"] if overview.activity else []
     return [
+        *daemon,
         f"coverage  {hour} of the last hour, {day} of the last day",
         f"missing   {plural(overview.missing, 'slot')} of the last day",
         f"lateness  p50 {late.p50_ms} ms, p99 {late.p99_ms} ms, {plural(late.polls, 'poll')} in the {minutes}"
@@ -139,6 +141,7 @@ def overview_fields(overview: Overview) -> dict[str, Any]:
     queue, late = overview.queue, overview.lateness
     return {
         "now": instant_text(overview.now),
+        "daemon": overview.activity,
         "coverage": {"hour": _coverage_fields(overview.hour), "day": _coverage_fields(overview.day)},
         "missing": overview.missing,
         "lateness": {"polls": late.polls, "p50Ms": late.p50_ms, "p99Ms": late.p99_ms, "maxMs": late.max_ms},

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import logging
-import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -18,8 +15,8 @@ import click
 
 from kizami.cli.config_watch import ConfigWatch
 from kizami.cli.exit_codes import INTERRUPTED, OK
+from kizami.cli.mock_service import MockService, is_needed, mock_service
 from kizami.cli.settings import Decorator, Settings, config_option, database_option, load_settings
-from kizami.errors import ConfigurationError
 from kizami.local.clock import SystemClock
 from kizami.local.database import require_intact
 from kizami.local.engine import Engine, StoredRecord
@@ -27,25 +24,19 @@ from kizami.local.lock import sole_daemon
 from kizami.local.options import Options
 from kizami.local.scheduled_aggregation import ScheduledAggregation
 from kizami.logs import use_logs
-from kizami.mock_api.server import DEFAULT_HOST, DEFAULT_PORT, MockServer
-from kizami.mock_api.users import users_key
 from kizami.targets import MOCK_API_URL, Config, Target
 
 _DEFAULTS = Options()
+_COUNT, _SECONDS = click.IntRange(1, 50_000), click.FloatRange(0.01, 3600)
 _WARNINGS = 5
 
 logger = logging.getLogger(__name__)
 
 
-def _limit(name: str, kind: click.ParamType[Any], words: str) -> Decorator:
+def _limit(flag: str, variable: str, kind: click.ParamType[Any], words: str) -> Decorator:
+    default = getattr(_DEFAULTS, flag.removeprefix("--").replace("-", "_"))
     return click.option(
-        "--" + name.replace("_", "-"),
-        type=kind,
-        default=getattr(_DEFAULTS, name),
-        envvar="KIZAMI_" + name.upper(),
-        show_default=True,
-        show_envvar=True,
-        help=words,
+        flag, type=kind, default=default, envvar=variable, show_default=True, show_envvar=True, help=words
     )
 
 
@@ -55,12 +46,17 @@ def _limit(name: str, kind: click.ParamType[Any], words: str) -> Decorator:
 @click.option("--mock/--no-mock", default=None, help="Serve the mock API too; by default if a target asks it.")
 @click.option("--rows/--no-rows", default=True, help="Print stored rows (JSON lines) if stdout is no terminal.")
 @click.option("--spread/--no-spread", default=True, help="Spread polls evenly over the interval.")
-@_limit("max_in_flight", click.IntRange(1, 50_000), "Requests in flight at once.")
-@_limit("max_per_host", click.IntRange(1, 50_000), "Requests in flight at once to one host.")
-@_limit("receive_limit", click.IntRange(1, 100), "Attempts before a slot becomes a dead letter.")
-@_limit("retry_seconds", click.FloatRange(0.01, 300), "The wait before a second attempt; then 4, 16 … times that.")
-@_limit("visibility_seconds", click.FloatRange(1, 43_200), "How long a message in hand is hidden from others.")
-@_limit("backfill_per_second", click.IntRange(1, 100_000), "Retried and backfilled requests a second, at most.")
+@_limit("--max-in-flight", "KIZAMI_MAX_IN_FLIGHT", _COUNT, "Requests in flight at once.")
+@_limit("--max-per-host", "KIZAMI_MAX_PER_HOST", _COUNT, "Requests in flight at once to one host.")
+@_limit("--receive-limit", "KIZAMI_RECEIVE_LIMIT", _COUNT, "Attempts before a slot becomes a dead letter.")
+@_limit(
+    "--retry-seconds",
+    "KIZAMI_RETRY_SECONDS",
+    _SECONDS,
+    "The wait before attempt two; then 4, 16 … times it.",
+)
+@_limit("--visibility-seconds", "KIZAMI_VISIBILITY_SECONDS", _SECONDS, "How long a message in hand is hidden.")
+@_limit("--backfill-per-second", "KIZAMI_BACKFILL_PER_SECOND", _COUNT, "Retries and backfill a second, at most.")
 def command(config: Path | None, database: Path, mock: bool | None, rows: bool, **options: Any) -> int:
     """Poll the targets of kizami.toml and keep one record for every slot in one SQLite file.
 
@@ -73,7 +69,7 @@ def command(config: Path | None, database: Path, mock: bool | None, rows: bool, 
     with ExitStack() as stack:
         stack.enter_context(sole_daemon(database))
         require_intact(database)
-        if mock or (mock is None and _asks_mock(settings.config)):
+        if mock or (mock is None and is_needed(settings.config)):
             _serve_mock(stack)
         _warn_of_early_asking(targets)
         return _run(stack, settings, database, Options(**options), rows)
@@ -133,38 +129,14 @@ def _obey_signals(engine: Engine, watch: ConfigWatch) -> list[int]:
     return interrupted
 
 
-def _asks_mock(config: Config) -> bool:
-    aggregated = config.aggregation.url if config.aggregation else None
-    return MOCK_API_URL in (aggregated, *(target.url for target in config.enabled_targets))
-
-
 def _serve_mock(stack: ExitStack) -> None:
-    """Serve the mock API, unless it is there already."""
     logging.getLogger("kizami.mock_api").setLevel(logging.WARNING)  # each request is a stored row anyway
-    try:
-        stack.enter_context(MockServer(users_key=users_key(os.environ)))
-    except ConfigurationError:
-        if not _answers_as_mock():
-            raise ConfigurationError(
-                f"{DEFAULT_HOST}:{DEFAULT_PORT}",
-                "another program has the mock API's port; stop it, or poll something else with --config",
-            ) from None
+    if stack.enter_context(mock_service()) is MockService.ANOTHER:
         logger.info("the mock API is running already; it is used", extra={"url": MOCK_API_URL})
 
 
-def _answers_as_mock() -> bool:
-    connection = http.client.HTTPConnection(DEFAULT_HOST, DEFAULT_PORT, timeout=1)
-    try:
-        connection.request("GET", "/health")
-        return bool(json.loads(connection.getresponse().read(1000)) == {"status": "ok"})
-    except (OSError, http.client.HTTPException, ValueError):
-        return False
-    finally:
-        connection.close()
-
-
 def _warn_of_early_asking(targets: Sequence[Target]) -> None:
-    early = [target for target in targets if target.asks_too_early and target.url != MOCK_API_URL]
+    early = [target for target in targets if target.timing_problem]
     for target in early[:_WARNINGS]:
         logger.warning(
             "asked before its windows have ended: the counts kept are partial; set lag to the interval or more",
