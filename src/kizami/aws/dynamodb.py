@@ -9,8 +9,8 @@ from math import inf
 from typing import Any
 
 from kizami.aws.invocation import TimeLeft
-from kizami.aws.json_client import CALL_SECONDS, AwsError, Fields, JsonClient
-from kizami.errors import InvalidInput, StoreError
+from kizami.aws.json_client import CALL_SECONDS, UNREACHABLE, AwsError, Fields, JsonClient
+from kizami.errors import InvalidInput, StoreError, StoreUnreachable
 from kizami.messages import MetricRecord, read_record, write_record
 from kizami.ports import PutOutcome
 from kizami.slots import format_instant, shift, to_utc
@@ -42,7 +42,7 @@ class DynamoDbMetricStore:
         except AwsError as error:
             if error.code == "ConditionalCheckFailedException":
                 return PutOutcome.DUPLICATE
-            raise StoreError(str(error)) from None
+            raise _store_error(error) from None
         return PutOutcome.STORED
 
     def query(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
@@ -56,10 +56,16 @@ class DynamoDbMetricStore:
 
     def first_slot(self, metric: str) -> datetime | None:
         """The slot of the metric's first record, None if it has none."""
+        return self._end(metric, forward=True)
+
+    def newest_slot(self, metric: str) -> datetime | None:
+        """The slot of the metric's last record, None if it has none."""
+        return self._end(metric, forward=False)
+
+    def _end(self, metric: str, *, forward: bool) -> datetime | None:
         values = {":metric": _typed(metric)}
-        page = self._page(
-            {"KeyConditionExpression": METRIC, "ExpressionAttributeValues": values, "Limit": 1, **CONSISTENT}
-        )
+        request = {"KeyConditionExpression": METRIC, "ExpressionAttributeValues": values, **CONSISTENT}
+        page = self._page({**request, "Limit": 1, "ScanIndexForward": forward})
         return next((_record(item).slot for item in page.get("Items", ())), None)
 
     def _pages(self, metric: str, start: datetime, end: datetime, **options: str) -> Iterator[Fields]:
@@ -84,11 +90,15 @@ class DynamoDbMetricStore:
         try:
             return self._call("Query", request)
         except AwsError as error:
-            raise StoreError(str(error)) from None
+            raise _store_error(error) from None
 
     def _call(self, operation: str, parameters: Fields) -> Fields:
         within = min(CALL_SECONDS, self._time_left() * 0.9)
         return dynamodb_client().call(operation, {"TableName": self._table, **parameters}, within)
+
+
+def _store_error(error: AwsError) -> StoreError:
+    return StoreUnreachable(str(error)) if error.code == UNREACHABLE else StoreError(str(error))
 
 
 def _whole_seconds(start: datetime, end: datetime) -> tuple[datetime, datetime] | None:
