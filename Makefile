@@ -1,6 +1,6 @@
 # Every target sets up what it needs in .venv; a second run finds it done.
 .DEFAULT_GOAL := help
-.PHONY: help up test check fmt openapi synth diff deploy destroy clean lock
+.PHONY: help up test check fmt openapi synth diff deploy destroy bench-lambda clean lock
 
 PYTHON ?= python3
 VENV := .venv
@@ -48,6 +48,9 @@ deploy: .tools/cdk/.done  ## deploy to the AWS account of your credentials
 
 destroy: .tools/cdk/.done  ## delete the stack; asks first, and keeps the table
 	@$(CDK) destroy
+
+bench-lambda: $(VENV)/.dev  ## the functions beside a Node.js design and plain Python: cold start, CPU, memory
+	@$(BIN)/python -m bench.lambda_bench $(if $(ROUNDS),--rounds $(ROUNDS))
 
 clean:  ## remove everything that make has made
 	rm -rf $(VENV) .tools cdk.out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -15,7 +15,6 @@ from infra.foundation import Foundation
 from infra.functions import allow, allow_key, make_function
 from kizami.targets import SecretReference, Target
 
-BATCH_SIZE = 1
 WRITE_KEY_ACTIONS = (
     "kms:Decrypt",
     "kms:DescribeKey",
@@ -74,7 +73,8 @@ class Collecting(Construct):
             id,
             target=self.collector,
             event_source_arn=queue.queue_arn,
-            batch_size=BATCH_SIZE,
+            batch_size=self._foundation.settings.collector_batch_size,
+            report_batch_item_failures=True,
             max_concurrency=max_concurrency,
         )
         # Lambda refuses a mapping whose function may not read the queue yet.

@@ -27,6 +27,8 @@ RETENTION = {
     3653: logs.RetentionDays.TEN_YEARS,
 }
 ARCHITECTURES = {"arm64": lambda_.Architecture.ARM_64, "x86_64": lambda_.Architecture.X86_64}
+APPLICATION_LOG = {"info": lambda_.ApplicationLogLevel.INFO, "warn": lambda_.ApplicationLogLevel.WARN}
+SYSTEM_LOG = {"info": lambda_.SystemLogLevel.INFO, "warn": lambda_.SystemLogLevel.WARN}
 
 # What Lambda itself does with the role to place a function into a network; AWS lets no resource be named here.
 NETWORK_ACTIONS = (
@@ -49,10 +51,12 @@ def make_function(
     environment: Mapping[str, str],
     description: str,
     memory_mb: int = MEMORY_MB,
+    log_level: str | None = None,
 ) -> lambda_.Function:
     """The function with a role that may write its own log and nothing else; `allow` adds what it uses."""
     settings, network = foundation.settings, foundation.network
     log_group = make_log_group(scope, f"{id}Logs", foundation)
+    level = log_level or settings.log_level
     role = iam.Role(scope, f"{id}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     function = lambda_.Function(
         scope,
@@ -68,6 +72,8 @@ def make_function(
         role=role,
         log_group=log_group,
         logging_format=lambda_.LoggingFormat.JSON,
+        application_log_level_v2=APPLICATION_LOG[level],
+        system_log_level_v2=SYSTEM_LOG[level],
         vpc=network.vpc if network else None,
         security_groups=[network.security_group] if network else None,
     )

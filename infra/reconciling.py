@@ -39,6 +39,7 @@ class Reconciling(Construct):
             description="Finds missing slots, asks for them again, and publishes coverage",
             timeout_seconds=TIMEOUT_SECONDS,
             memory_mb=MEMORY_MB,
+            log_level="info",  # its lines carry the metrics
             environment={
                 "QUEUE_URL": self.queue.queue_url,
                 "AI_METRICS_TABLE_NAME": table.table_name,

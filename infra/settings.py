@@ -10,7 +10,7 @@ from typing import Any
 
 from kizami.errors import ConfigurationError, InvalidInput
 from kizami.slots import DEFAULT_INTERVAL_SECONDS
-from kizami.targets import require_base_url
+from kizami.urls import require_base_url
 
 SENDER_TIMEOUT_SECONDS = 10
 MEMORY_MB = 128
@@ -46,6 +46,7 @@ class Settings:
     visibility_seconds: int = 180
     max_receives: int = 5
     collector_concurrency: int | None = None
+    collector_batch_size: int = 1
     sender_memory_mb: int | None = None
     reconcile_minutes: int = 5
     reconcile_hours: int = 3
@@ -54,6 +55,7 @@ class Settings:
     coverage_alarm_percent: int = 99
     alarm_email: str | None = None
     log_retention_days: int = 30
+    log_level: str = "info"
     architecture: str = "arm64"
 
     def __post_init__(self) -> None:
@@ -151,6 +153,7 @@ PARSERS: dict[str, Callable[[str, Any], Any]] = {
     "visibility_seconds": _number(1, 43_200),
     "max_receives": _number(0, 1000),
     "collector_concurrency": _number(2, 1000),
+    "collector_batch_size": _number(1, 10),
     "sender_memory_mb": _number(128, 10_240),
     "reconcile_minutes": _number(1, 60),
     "reconcile_hours": _number(1, 24),
@@ -159,6 +162,7 @@ PARSERS: dict[str, Callable[[str, Any], Any]] = {
     "coverage_alarm_percent": _number(1, 100),
     "alarm_email": _pattern(re.compile(r"[^@\s]+@[^@\s]+"), "an e-mail address"),
     "log_retention_days": _choice({str(days): days for days in LOG_RETENTION_DAYS}),
+    "log_level": _choice({"info": "info", "warn": "warn"}),
     "architecture": _choice({"arm64": "arm64", "x86_64": "x86_64"}),
 }
 assert list(PARSERS) == [entry.name for entry in fields(Settings)]

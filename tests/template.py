@@ -68,8 +68,8 @@ class Template:
             for policy in self.resources("AWS::IAM::Policy").values()
             if {"Ref": role} in policy["Properties"]["Roles"]
             for statement in policy["Properties"]["PolicyDocument"]["Statement"]
-            for action in _listed(statement["Action"])
-            for target in map(_target, _listed(statement["Resource"]))
+            for action in listed(statement["Action"])
+            for target in map(_target, listed(statement["Resource"]))
         }
 
 
@@ -79,7 +79,8 @@ def all_policies(template: Template) -> list[dict[str, Any]]:
     return [statement for policy in policies for statement in policy["Properties"]["PolicyDocument"]["Statement"]]
 
 
-def _listed(value: Any) -> list[Any]:
+def listed(value: Any) -> list[Any]:
+    """CloudFormation writes a list of one as that one."""
     return value if isinstance(value, list) else [value]
 
 

@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -328,3 +331,13 @@ def all_rows(stack: DeployedStack) -> set[tuple[str, str]]:
         stack.aws.client("dynamodb").get_paginator("scan").paginate(TableName=stack.outputs["MetricsTableName"])
     )
     return {(item["metricName"]["S"], item["slotTime"]["S"]) for page in pages for item in page["Items"]}
+
+
+def test_in_production_the_mock_api_asks_for_a_key_and_the_collector_sends_it(aws: LocalAws) -> None:
+    stack = aws.deploy(synthesize(profile="production", table_name="ProductionMetrics"), "production")
+    tls = ssl.create_default_context(cafile=str(aws.certificate))
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(f"{aws.mock_api_url('production')}/health", context=tls)
+    slot = floor_to_minute(datetime.now(UTC))
+    aws.client("sqs").send_message(QueueUrl=stack.outputs["QueueUrl"], MessageBody=message(slot))
+    wait_until(lambda: format_instant(slot) in stack.rows(), PATIENCE_SECONDS, "the slot's row")

@@ -14,7 +14,7 @@ from house.tree import Fault, module_name, place, sources, syntax
 MAY_KNOW = {
     "core": {"aggregation"},
     "aggregation": {"core"},
-    "mock_api": {"core"},
+    "mock_api": {"core", "aggregation"},  # it serves the batch's users API and checks the batch's signature
     "aws": {"core", "aggregation", "mock_api"},
     "local": {"core", "aggregation", "mock_api"},
     "dashboard": {"core", "aggregation", "local"},  # it shows what this machine collects

@@ -104,6 +104,21 @@ def test_a_function_writes_json_to_a_log_group_of_its_own_that_forgets(template:
     }
 
 
+def test_logs_can_be_cut_down_to_warnings_but_never_the_line_that_carries_the_metrics() -> None:
+    quiet = synthesize(log_level="warn", collector_batch_size="10")
+    assert quiet.function("collector")["LoggingConfig"]["ApplicationLogLevel"] == "WARN"
+    assert quiet.function("collector")["LoggingConfig"]["SystemLogLevel"] == "WARN"
+    assert quiet.function("reconciler")["LoggingConfig"]["ApplicationLogLevel"] == "INFO"
+
+
+def test_a_batch_of_several_messages_gives_back_only_those_that_failed(template: Template) -> None:
+    batched = synthesize(log_level="warn", collector_batch_size="10")
+    for stack, size in ((template, 1), (batched, 10)):
+        for mapping in stack.resources("AWS::Lambda::EventSourceMapping").values():
+            assert mapping["Properties"]["BatchSize"] == size
+            assert mapping["Properties"]["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+
+
 def test_no_role_has_a_wildcard(template: Template) -> None:
     for statement in all_policies(template):
         assert "*" not in str(statement["Action"])

@@ -36,6 +36,7 @@ VERBS = {
     "aggregate": "Grant users detected today a point, and show points.",
     "doctor": "Check this machine and every target.",
     "init": "Write a commented kizami.toml.",
+    "cost": "Estimate the monthly bill on AWS.",
     "mock": "Serve the mock AI employee API.",
     "completion": "Print the completion script of your shell.",
 }

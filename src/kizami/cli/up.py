@@ -106,6 +106,9 @@ def _run(stack: ExitStack, settings: Settings, database: Path, options: Options,
         "polling; Ctrl-C stops",
         extra={"targets": len(settings.config.enabled_targets), "database": str(database)},
     )
+    logging.getLogger("kizami.aggregation").setLevel(
+        logging.ERROR
+    )  # each user is a line; its outcome is told anyway
     aggregation.use(settings.config.aggregation)
     engine.run(settings.config)
     return INTERRUPTED if interrupted else OK

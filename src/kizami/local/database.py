@@ -118,7 +118,7 @@ CREATE TABLE points (
     company_id  TEXT    NOT NULL,
     month       TEXT    NOT NULL,               -- yyyymm
     user_number TEXT    NOT NULL,
-    points      INTEGER NOT NULL CHECK (points BETWEEN 1 AND 31),
+    points      INTEGER NOT NULL CHECK (points > 0),
     updated_at  INTEGER NOT NULL,               -- when the last one was granted, seconds since 1970
     PRIMARY KEY (company_id, month, user_number)
 ) STRICT, WITHOUT ROWID;
