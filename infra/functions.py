@@ -51,6 +51,16 @@ WRITE_KEY_ACTIONS = (
 )
 
 
+# CPU comes with memory; (up to so many targets, MB), measured with bench/functions_at_scale.py.
+MEMORY_STEPS = ((20, 0), (200, 512), (500, 1024))
+WHOLE_CPU_MB = 1769
+
+
+def memory_for(targets: int, least_mb: int) -> int:
+    """Enough CPU to look after so many targets within a function's time."""
+    return max(least_mb, next((memory for most, memory in MEMORY_STEPS if targets <= most), WHOLE_CPU_MB))
+
+
 def make_function(
     scope: Construct,
     id: str,

@@ -53,7 +53,7 @@ SMALL_GB, RECONCILER_GB = 0.125, 0.25
 COLLECTOR_SECONDS = 0.25  # the call of the API and the write, on a fourteenth of a CPU
 MOCK_SECONDS = 0.05
 SENDER_SECONDS = 0.3
-SENDER_GB_SECONDS_A_TARGET = 0.0013 * 1.73  # bench/sender_at_scale.py: 1.3 ms of a whole CPU
+SENDER_GB_SECONDS_A_TARGET = 0.0013 * 1.73  # bench/functions_at_scale.py: 1.3 ms of a whole CPU
 RECONCILER_SECONDS, RECONCILER_SECONDS_A_TARGET = 0.5, 0.02
 # Five pollers ask an idle queue every 20 seconds; there are three queues. The aggregation's runs are not counted:
 # how many companies and users there are is not in the configuration.

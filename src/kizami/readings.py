@@ -20,7 +20,7 @@ class QueueDepth:
     delayed: int
     in_flight: int
     dead: int
-    oldest_age_seconds: float
+    oldest_age_seconds: float | None  # SQS does not tell
 
     @property
     def pending(self) -> int:
@@ -47,7 +47,7 @@ class DeadLetter:
     interval_seconds: int
     receives: int
     sent_at: datetime
-    died_at: datetime
+    died_at: datetime | None  # SQS does not tell
     reason: str
     backfill: bool
 

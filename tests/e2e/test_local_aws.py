@@ -302,7 +302,9 @@ def many(aws: LocalAws, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ma
         api.keys = {"m000": "key-of-m000", "m001": "key-of-m001"}
         config = tmp_path_factory.mktemp("many") / "kizami.toml"
         config.write_text("\n".join(target_table(number, api.url) for number in range(TARGETS)))
-        template = synthesize(config=str(config), table_name="ManyTargets", reconcile_minutes="60")
+        template = synthesize(
+            config=str(config), table_name="ManyTargets", reconcile_minutes="60", collector_batch_size="10"
+        )
         stack = aws.deploy(template, "many-targets")
         minute = floor_to_minute(datetime.now(UTC))
         minutes = [minute - timedelta(minutes=1), minute]

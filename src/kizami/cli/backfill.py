@@ -24,7 +24,6 @@ from kizami.slots import shift
 
 MOST_LOOKED_THROUGH = 200_000_000
 MOST_QUEUED = 5_000_000  # what is on the queue takes room in the database
-_LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +88,7 @@ def make_plan(backend: Backend, metrics: Mapping[str, Metric], time_range: TimeR
         for name, metric in metrics.items()
     }
     _require_at_most(MOST_LOOKED_THROUGH, sum(span.expected for span in spans.values()))
-    plan = Plan(
-        metrics, spans, backend.missing(spans), backend.backfill_depth(spans), _count_unstored(backend, spans)
-    )
+    plan = Plan(metrics, spans, backend.missing(spans), backend.queued(spans), _count_unstored(backend, spans))
     _require_at_most(MOST_QUEUED, plan.missing)
     return plan
 
@@ -166,8 +163,8 @@ def _wait(backend: Backend, plan: Plan, asked: int, collector: Collector) -> Non
     """Until none of the slots is on the queue any more, with a bar on a terminal."""
     hidden = not is_terminal(sys.stderr)
     with click.progressbar(length=asked, show_pos=True, file=sys.stderr, hidden=hidden) as bar:
-        while left := backend.backfill_depth(plan.spans):
+        while left := backend.left_to_collect(plan.spans):
             collector.check()
             bar.update(max(0, asked - left - bar.pos))
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(backend.look_seconds)
         bar.update(asked - bar.pos)

@@ -181,15 +181,24 @@ def require_intact(path: Path) -> None:
         return
     _require_kizami_header(path)
     with sqlite_errors(StoreError, path):
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-        # Closing would carry the write-ahead log into a file that may be damaged.
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection = _opened_to_check(path)
         try:
             finding = str(connection.execute("PRAGMA quick_check(1)").get)
         finally:
             connection.close()
     if finding != "ok":
         raise StoreError(f"{path}: is damaged ({finding.splitlines()[-1]}); {_RESTORE}")
+
+
+def _opened_to_check(path: Path) -> apsw.Connection:
+    if not path.with_name(path.name + "-wal").exists():
+        # The file is all there is; so opened, SQLite puts nothing beside it.
+        uri = f"{path.absolute().as_uri()}?immutable=1"
+        return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    # Closing would carry the write-ahead log into a file that may be damaged.
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    return connection
 
 
 def metric_id(ordinal: int) -> int:
