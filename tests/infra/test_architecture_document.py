@@ -1,25 +1,20 @@
-"""The figures in docs/architecture.md and the settings in docs/operations.md are those of the template."""
+"""The figures in docs/architecture.md and the settings in docs/operations.md are those of the template.
+
+What is the aggregation's, settings included, stands in docs/aggregation.md.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
 from infra.settings import PARSERS, Profile, Settings
 
 from template import Template, synthesize
+from written_tables import DOCS, table_after
 
-DOCS = Path(__file__).parents[2] / "docs"
 FUNCTIONS = {"Sender": "sender", "Collector": "collector", "Mock API": "mock_api", "Reconciler": "reconciler"}
-
-
-def table_after(document: str, heading: str) -> list[list[str]]:
-    """The rows of the first table under a heading, cell by cell."""
-    text = (DOCS / document).read_text(encoding="utf-8").partition(f"## {heading}\n")[2]
-    lines = re.search(r"(?:^\|.*\n)+", text, re.MULTILINE)[0].splitlines()
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
 def listed(names: list[str]) -> str:
@@ -29,8 +24,8 @@ def listed(names: list[str]) -> str:
 def figures(template: Template) -> dict[tuple[str, str], str]:
     """What the template says, in the words of the document."""
     found = function_figures(template) | queue_figures(template)
-    table = template.the("AWS::DynamoDB::Table")
-    (deletion,) = [resource["DeletionPolicy"] for resource in template.resources("AWS::DynamoDB::Table").values()]
+    table = template.by_output("MetricsTableName")
+    deletion = template.document["Resources"][template.output_id("MetricsTableName")]["DeletionPolicy"]
     types = {a["AttributeName"]: a["AttributeType"] for a in table["AttributeDefinitions"]}
     partition, sort = (key["AttributeName"] for key in table["KeySchema"])
     paths = [r["Properties"]["PathPart"] for r in template.resources("AWS::ApiGateway::Resource").values()]
@@ -39,7 +34,7 @@ def figures(template: Template) -> dict[tuple[str, str], str]:
     return found | {
         ("API Gateway", "stage"): f"`{template.the('AWS::ApiGateway::Stage')['StageName']}`",
         ("API Gateway", "integration"): f"`{integration}`",
-        ("API Gateway", "paths"): listed([f"/{path}" for path in paths]),
+        ("API Gateway", "paths"): listed([f"/{path}" for path in paths if path != "users"]),
         ("Table", "name"): f"`{table['TableName']}`",
         ("Table", "partition key"): f"`{partition}` ({types[partition]})",
         ("Table", "sort key"): f"`{sort}` ({types[sort]})",
@@ -90,8 +85,9 @@ def test_every_figure_of_the_architecture_is_the_templates() -> None:
 
 
 def test_every_setting_of_the_context_has_its_row_with_its_default() -> None:
-    written = {row[0].strip("`"): row[1] for row in table_after("operations.md", "Settings")}
-    assert list(written) == list(PARSERS)
+    rows = [*table_after("operations.md", "Settings"), *table_after("aggregation.md", "Settings")]
+    written = {row[0].strip("`"): row[1] for row in rows}
+    assert sorted(row[0].strip("`") for row in rows) == sorted(PARSERS)
     defaults = Settings()
     for field in fields(Settings):
         value = getattr(defaults, field.name)
