@@ -164,7 +164,10 @@ class TestTargetsThatMisbehave:
         path = tmp_path / "kizami.db"
         options = Options(receive_limit=2, retry_seconds=0.05)
         with FaultServer(faults.answer()) as server:
-            bad = [every_second(url, name, timeout_seconds=0.3) for name, url in misbehaving.items()]
+            bad = [
+                every_second(url, name, timeout_seconds=0.3 if name in ("hangs", "drips") else 5.0)
+                for name, url in misbehaving.items()
+            ]
             with running(path, every_second(server), *bad, options=options) as shown:
                 letters = DeadLetters(path, SystemClock())
                 wait_for(lambda: {each.metric for each in letters.newest()} == set(REASONS), "dead letters")

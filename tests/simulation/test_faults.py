@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import fault_server as faults
+from conftest import skip_for_lack_of
 from daemon import Daemon, slots_of, toml, wait_for
 from fault_server import FaultServer
 from kizami.coverage import Span, find_gaps
