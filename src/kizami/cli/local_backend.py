@@ -17,7 +17,7 @@ from kizami.local.database import open_database, sqlite_errors, transaction
 from kizami.local.dead_letters import DeadLetters
 from kizami.local.lock import daemon_pid
 from kizami.local.metrics import KnownMetric, expect_from
-from kizami.local.missing import count_backfill, count_missing, find_missing
+from kizami.local.missing import count_missing, count_pending, find_missing
 from kizami.local.queue import SqliteQueue
 from kizami.local.reader import Reader
 from kizami.messages import MetricRecord, ScheduleMessage
@@ -93,7 +93,7 @@ class LocalBackend:
         return local_collector(self._home.database, self._settings, metrics)
 
     def queued(self, spans: Mapping[str, Span]) -> int:
-        return count_backfill(self._reader, spans)
+        return count_pending(self._reader, spans)
 
     def left_to_collect(self, spans: Mapping[str, Span]) -> int:
         return self.queued(spans)

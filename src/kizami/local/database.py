@@ -140,6 +140,8 @@ def open_database(path: Path, *, create: bool = False) -> apsw.Connection:
         _require_kizami_header(path)
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
+            # Before anything is read: a daemon that is just ending locks the whole file for a moment.
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
             # The header may be older than what the write-ahead log holds.
             _require_known_schema(path, _schema_version(connection))
             _configure(connection)
@@ -252,7 +254,6 @@ def _require_known_schema(path: Path, version: int) -> None:
 
 
 def _configure(connection: apsw.Connection) -> None:
-    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     for pragma in (
         "synchronous = FULL",  # NORMAL loses acknowledged rows on power loss
         "cache_size = -16384",
