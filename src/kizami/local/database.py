@@ -59,12 +59,17 @@ CREATE TABLE tallies (
     metric_id INTEGER NOT NULL,
     stored    INTEGER NOT NULL,
     newest    INTEGER NOT NULL,
+    lowest    INTEGER NOT NULL,                 -- of the counts, so that a chart of a month reads 4,320 rows
+    highest   INTEGER NOT NULL,
+    total     INTEGER NOT NULL,                 -- 600 counts of 2^53 still fit
     PRIMARY KEY (bucket, metric_id)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TRIGGER slots_are_tallied AFTER INSERT ON slots BEGIN
-    INSERT INTO tallies VALUES (new.slot - new.slot % {TALLY_SECONDS}, new.metric_id, 1, new.slot)
-    ON CONFLICT DO UPDATE SET stored = stored + 1, newest = max(newest, new.slot);
+    INSERT INTO tallies
+    VALUES (new.slot - new.slot % {TALLY_SECONDS}, new.metric_id, 1, new.slot, new.count, new.count, new.count)
+    ON CONFLICT DO UPDATE SET stored = stored + 1, newest = max(newest, new.slot),
+        lowest = min(lowest, new.count), highest = max(highest, new.count), total = total + new.count;
 END;
 
 CREATE TRIGGER slots_never_change BEFORE UPDATE ON slots BEGIN
@@ -99,6 +104,11 @@ CREATE TABLE dead_letters (
     reason    TEXT    NOT NULL,
     PRIMARY KEY (slot, metric_id)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE pauses (
+    metric_id INTEGER PRIMARY KEY,              -- not polled until it is resumed, also after a restart
+    since_ms  INTEGER NOT NULL
+) STRICT;
 """
 
 # One script a version: user_version says how many of them the file has. Later parts add theirs at the end.
