@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,3 +18,21 @@ def skip_for_lack_of(what: str, remedy: str) -> None:
     if os.environ.get("KIZAMI_TEST_NOTHING_LACKING"):
         pytest.fail(line)
     pytest.skip(line)
+
+
+@pytest.fixture(scope="session")
+def moto_endpoint() -> Iterator[str]:
+    """SQS and DynamoDB as moto plays them, one server for the whole run."""
+    from local_aws import moto_server
+
+    with moto_server() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(scope="session")
+def dynamodb_local_endpoint() -> Iterator[str]:
+    """Amazon's own DynamoDB Local, one server for the whole run."""
+    from local_aws import dynamodb_local_server
+
+    with dynamodb_local_server() as endpoint:
+        yield endpoint

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from urllib.parse import quote, urlunsplit
@@ -11,9 +12,12 @@ from urllib.parse import quote, urlunsplit
 from kizami.errors import ApiPayloadError, ApiStatusError, InvalidInput
 from kizami.messages import MetricRecord, ScheduleMessage, read_answer
 from kizami.slots import Window, floor_to_slot, format_instant, require_slot_window, to_utc
-from kizami.targets import SecretReference, Target, require_base_url
+from kizami.targets import SecretReference, Target
+from kizami.urls import require_base_url
 
 MAX_BODY_BYTES = 64 * 1024
+
+_WHOLE_SECONDS = re.compile(r"0*(\d+)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,7 @@ class Request:
     """One GET: where, with what headers (secrets still as references), within what total deadline."""
 
     url: str
-    headers: Mapping[str, str | SecretReference]
+    headers: Mapping[str, str | SecretReference] = field(hash=False)
     timeout_seconds: float
     max_body_bytes: int = MAX_BODY_BYTES
 
@@ -75,6 +79,7 @@ def read_response(
 
 def retry_after_seconds(header: str | None) -> float | None:
     """The seconds of a `Retry-After` header, at most an hour; its date form is rare and is ignored."""
-    if header is None or not header.strip().isdecimal() or not header.isascii():
+    match = _WHOLE_SECONDS.fullmatch((header or "").strip())
+    if match is None:
         return None
-    return float(min(int(header.strip()[:9]), 3600))
+    return float(min(int(match[1]), 3600)) if len(match[1]) < 5 else 3600.0

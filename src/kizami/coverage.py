@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from kizami.slots import floor_to_slot, shift, slots_between
+from kizami.errors import InvalidInput
+from kizami.slots import floor_to_slot, shift, slots_between, to_utc
 from kizami.targets import Target
 
 
@@ -22,11 +23,18 @@ class SlotState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The slots of [start, end) that are due: the range that coverage speaks about."""
+    """The slots of [start, end) that are due: the range that coverage speaks about, in whole slots."""
 
     start: datetime
     end: datetime
     interval_seconds: int
+
+    def __post_init__(self) -> None:
+        for name in ("start", "end"):
+            edge = to_utc(getattr(self, name))
+            if floor_to_slot(edge, self.interval_seconds) != edge:
+                raise InvalidInput(name, f"{edge.isoformat()} is not on a {self.interval_seconds}-second boundary")
+            object.__setattr__(self, name, edge)
 
     @property
     def expected(self) -> int:
@@ -77,20 +85,21 @@ def due_span(target: Target, since: datetime, now: datetime, grace_seconds: floa
 
 
 def find_gaps(span: Span, stored: Iterable[datetime]) -> Iterator[Gap]:
-    """The runs of slots of `span` that are not in `stored` (ascending, any slots outside are passed over)."""
+    """The runs of slots of `span` that are not in `stored`, which is ascending.
+
+    What is stored outside the span is passed over, and so are the slots that a target had when its
+    interval was another.
+    """
+    step = timedelta(seconds=span.interval_seconds)
     expected = span.start
     for slot in stored:
-        if slot < expected or slot >= span.end:
+        if slot < expected or slot >= span.end or (slot - expected) % step:
             continue
         if slot > expected:
-            yield _gap(expected, slot, span.interval_seconds)
-        expected = slot + timedelta(seconds=span.interval_seconds)
+            yield Gap(expected, slot, (slot - expected) // step)
+        expected = slot + step
     if expected < span.end:
-        yield _gap(expected, span.end, span.interval_seconds)
-
-
-def _gap(start: datetime, end: datetime, interval_seconds: int) -> Gap:
-    return Gap(start, end, int((end - start).total_seconds()) // interval_seconds)
+        yield Gap(expected, span.end, (span.end - expected) // step)
 
 
 def slot_state(

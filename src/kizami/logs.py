@@ -8,6 +8,8 @@ import sys
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
+from kizami.slots import shorten
+
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -21,10 +23,25 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        line.update((name, value) for name, value in vars(record).items() if name not in _STANDARD)
+        for name, value in vars(record).items():
+            if name not in _STANDARD:
+                line.setdefault(name, value)
         if record.exc_info:
             line["stackTrace"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return _write_json(line)
+
+
+def _write_json(line: dict[str, Any]) -> str:
+    try:
+        text = json.dumps(line, ensure_ascii=False, allow_nan=False, default=str)
+    except (TypeError, ValueError, RecursionError):  # a line is never lost for what a field of it holds
+        text = json.dumps({name: _as_text(value) for name, value in line.items()}, ensure_ascii=False)
+    # Half of a surrogate pair has no UTF-8, but as an escape it is JSON again.
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else shorten(value, 1000)
 
 
 def use_json_logs(level: int = logging.INFO, stream: TextIO | None = None) -> None:

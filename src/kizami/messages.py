@@ -7,16 +7,19 @@ written gives the same value back.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from kizami.errors import ApiPayloadError, InvalidInput
-from kizami.slots import Window, format_instant, parse_instant, shorten
+from kizami.slots import Window, format_instant, parse_instant, shorten, to_utc
 from kizami.targets import DEFAULT_METRIC, require_metric
 
 MAX_COUNT = 2**53 - 1  # the largest integer that every JSON reader keeps exactly
+
+_ARRAY_INDEX = re.compile(r"0|[1-9]\d{0,8}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +40,27 @@ class ApiAnswer:
 
 @dataclass(frozen=True, slots=True)
 class MetricRecord:
-    """The one record of a slot; `collected_at` is when its answer arrived."""
+    """The one record of a slot; `collected_at` is when its answer arrived, to the second as it is stored."""
 
     metric: str
     slot: datetime
     count: int
     collected_at: datetime
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "collected_at", to_utc(self.collected_at).replace(microsecond=0))
+
 
 def load_json(body: bytes | str) -> Any:
     """What `body` says in strict JSON: UTF-8, no NaN or Infinity, no key twice. Else ValueError, one line."""
     try:
         text = body.decode("utf-8") if isinstance(body, bytes) else body
-        return json.loads(text, object_pairs_hook=_refuse_duplicate_keys, parse_constant=_refuse_constant)
+        return json.loads(
+            text,
+            object_pairs_hook=_refuse_duplicate_keys,
+            parse_int=_read_integer,
+            parse_constant=_refuse_constant,
+        )
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 at byte {error.start}") from None
     except RecursionError:
@@ -61,12 +72,18 @@ def load_json(body: bytes | str) -> Any:
 def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) != len(pairs):
-        raise ValueError("a key occurs twice")
+        raise ValueError("not unambiguous: a key occurs twice")
     return values
 
 
+def _read_integer(digits: str) -> int:
+    if len(digits) > 400:  # more than any number that JSON readers agree on; Python itself stops at 4300
+        raise ValueError("not JSON that every reader can hold: a number has too many digits")
+    return int(digits)
+
+
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
+    raise ValueError(f"not JSON: {name} is no number")
 
 
 def write_message(message: ScheduleMessage) -> str:
@@ -140,13 +157,13 @@ def _read_count(fields: Any, pointer: tuple[str, ...]) -> int:
 def _step_into(value: Any, step: str, pointer: tuple[str, ...]) -> Any:
     if isinstance(value, dict) and step in value:
         return value[step]
-    if isinstance(value, list) and step.isascii() and step.isdecimal() and int(step) < len(value):
+    if isinstance(value, list) and _ARRAY_INDEX.fullmatch(step) and int(step) < len(value):
         return value[int(step)]
     raise ApiPayloadError(f"{_pointer_text(pointer)}: is missing")
 
 
 def _pointer_text(pointer: tuple[str, ...]) -> str:
-    if len(pointer) == 1:
+    if len(pointer) == 1 and pointer[0].isidentifier():
         return pointer[0]
     return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in pointer)
 
@@ -157,7 +174,7 @@ def write_record(record: MetricRecord) -> dict[str, str | int]:
         "metricName": record.metric,
         "slotTime": format_instant(record.slot),
         "count": record.count,
-        "collectedAt": format_instant(record.collected_at.replace(microsecond=0)),
+        "collectedAt": format_instant(record.collected_at),
     }
 
 

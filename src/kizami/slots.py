@@ -17,19 +17,23 @@ DEFAULT_INTERVAL_SECONDS = 5
 INTERVALS = tuple(seconds for seconds in range(1, 61) if 60 % seconds == 0)
 MINUTE = timedelta(minutes=1)
 
-_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+# Hour 24 is kept out here because newer versions of Python read it as the next day.
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT(?!24)\d\d:\d\d:\d\dZ", re.ASCII)
 _DURATION = re.compile(r"(\d{1,9})(s|m|h|d|w)", re.ASCII)
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Window:
-    """The half-open span [start, end) that a request asks about; its start is the slot time."""
+    """The half-open span [start, end) that a request asks about, in UTC; its start is the slot time."""
 
     start: datetime
     end: datetime
 
     def __post_init__(self) -> None:
+        # In a zone with summer time, order and distance are those of the wall clock, not of the instants.
+        object.__setattr__(self, "start", to_utc(self.start))
+        object.__setattr__(self, "end", to_utc(self.end))
         if self.start >= self.end:
             raise InvalidInput("from", "must be before to")
 
@@ -59,9 +63,9 @@ def to_utc(instant: datetime) -> datetime:
 
 
 def shift(instant: datetime, seconds: float) -> datetime:
-    """`instant` moved by `seconds`, refused where it would leave years 0001 to 9999."""
+    """The UTC instant `seconds` after `instant`, refused where it would leave years 0001 to 9999."""
     try:
-        return instant + timedelta(seconds=seconds)
+        return to_utc(instant) + timedelta(seconds=seconds)
     except OverflowError:
         raise InvalidInput(
             "timestamp", f"{instant.isoformat()} moved by {seconds} s is outside years 0001 to 9999"
@@ -72,7 +76,7 @@ def require_interval(seconds: int) -> int:
     """`seconds` if slots of that length tile a minute, else InvalidInput."""
     if isinstance(seconds, bool) or not isinstance(seconds, int) or seconds not in INTERVALS:
         choices = ", ".join(map(str, INTERVALS))
-        raise InvalidInput("interval", f"{seconds!r} does not divide a minute; use one of {choices}")
+        raise InvalidInput("interval", f"{shorten(seconds)} does not divide a minute; use one of {choices}")
     return seconds
 
 
@@ -104,12 +108,10 @@ def require_slot_window(window: Window, interval_seconds: int) -> None:
 def slots_between(start: datetime, end: datetime, interval_seconds: int) -> Iterator[datetime]:
     """The slots that begin in [start, end), oldest first."""
     step = timedelta(seconds=interval_seconds)
-    slot = floor_to_slot(start, interval_seconds)
-    if slot < start:
-        slot += step
-    while slot < end:
-        yield slot
-        slot += step
+    floor = floor_to_slot(start, interval_seconds)
+    first = 1 if floor < start else 0
+    past_last = -((floor - to_utc(end)) // step)  # rounded up: a slot that begins before `end` counts
+    return (floor + number * step for number in range(first, past_last))
 
 
 def format_instant(instant: datetime) -> str:
@@ -132,7 +134,7 @@ def parse_instant(text: object, field: str = "timestamp") -> datetime:
 
 def parse_duration(value: object, field: str = "duration") -> int:
     """Whole seconds from `90`, `"90s"`, `"10m"`, `"2h"`, `"7d"` or `"1w"`."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9:
         return value
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
@@ -207,6 +209,11 @@ def _zone_of(text: str) -> timezone:
 
 
 def shorten(value: object, limit: int = 60) -> str:
-    """A value as an error may quote it: its repr, at most `limit` characters."""
-    text = repr(value[: limit + 1] if isinstance(value, str) else value)
+    """A value as an error may quote it: on one line, at most `limit` characters."""
+    if isinstance(value, str):
+        value = value[: limit + 1]
+    try:
+        text = value.isoformat() if isinstance(value, date | time) else repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, lists in lists in lists
+        text = f"<{type(value).__name__} too large to show>"
     return text if len(text) <= limit else text[: limit - 1] + "…"

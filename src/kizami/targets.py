@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
-from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from kizami.errors import ConfigurationError, InvalidInput
 from kizami.slots import DEFAULT_INTERVAL_SECONDS, parse_duration, require_interval, shorten
+from kizami.urls import require_base_url, require_path
 
 DEFAULT_METRIC = "ai_response_count"
 DEFAULT_PATH = "/response_count?from={from}&to={to}"
@@ -21,13 +20,18 @@ MOCK_API_URL = "http://127.0.0.1:3000"
 MAX_LAG_SECONDS = 3600
 MAX_CATCH_UP_SECONDS = 31 * 86_400
 
-_METRIC = re.compile(r"\w[\w.:/-]{0,127}")
+_METRIC = re.compile(r"\w[\w.:/-]{0,127}", re.ASCII)
+_SEPARATORS = str.maketrans(".:/-", "____")
+# Fillers and selectors that Unicode counts among the parts of a word although they show nothing.
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _REFERENCE = re.compile(r"(env|file|secretsmanager|ssm):(.+)", re.DOTALL)
-_SECRET_WORD = re.compile(r"key|token|secret|passw|signature|auth|credential|session", re.IGNORECASE)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 # Only these may stand in the file as they are: any other header might be somebody's secret.
 _HARMLESS_HEADERS = frozenset({"accept", "accept-language", "user-agent", "cache-control", "content-type"})
-_BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]{1,60}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class Target:
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
     count_pointer: tuple[str, ...] = ("count",)
     echoes_window: bool = True
-    headers: Mapping[str, str | SecretReference] = field(default_factory=dict)
+    headers: Mapping[str, str | SecretReference] = field(default_factory=dict, hash=False)
     enabled: bool = True
     catch_up_seconds: int = DEFAULT_CATCH_UP_SECONDS
 
@@ -74,10 +78,14 @@ class Target:
             )
         if not 0.1 <= self.timeout_seconds <= 300:
             raise InvalidInput("timeout", f"{self.timeout_seconds:g} s is not between 0.1 and 300 s")
-        if self.catch_up_seconds > MAX_CATCH_UP_SECONDS:
-            raise InvalidInput("catch_up", f"must be at most {MAX_CATCH_UP_SECONDS // 86_400}d")
+        if not 0 <= self.catch_up_seconds <= MAX_CATCH_UP_SECONDS:
+            raise InvalidInput("catch_up", f"must be from 0 (off) to {MAX_CATCH_UP_SECONDS // 86_400}d")
+        if 0 < self.catch_up_seconds <= self.lag_seconds:
+            raise InvalidInput("catch_up", "must be longer than lag (no slot is due before), or 0 for off")
         for name, value in self.headers.items():
             _require_header(name, value)
+        if len({name.lower() for name in self.headers}) != len(self.headers):
+            raise InvalidInput("headers", "has a name twice, in capital and small letters")
 
     @property
     def asks_too_early(self) -> bool:
@@ -87,63 +95,38 @@ class Target:
 
 def require_metric(name: object, place: str = "metric") -> str:
     """`name` if it can name a metric: letters of any script, digits and `_ . : / -`, at most 128."""
-    if not isinstance(name, str) or not _METRIC.fullmatch(name):
+    if not isinstance(name, str) or not (_METRIC.fullmatch(name) or _is_unicode_metric(name)):
         raise InvalidInput(
             place, f"{shorten(name)} is not a metric name (1 to 128 letters, digits or _ . : / -, no spaces)"
         )
+    if not name.isascii():
+        _refuse_look_alike(name, place)
     return name
 
 
-def require_base_url(url: object, place: str = "url") -> SplitResult:
-    """The parts of an absolute http(s) URL that carries no credentials and no fragment."""
-    if not isinstance(url, str) or not url.isascii() or re.search(r"[\s\x00-\x20\x7f<>\"\\^`{}|]", url):
-        raise InvalidInput(place, "must be an http:// or https:// URL in ASCII without spaces")
-    try:
-        parts = urlsplit(url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        valid = False
-    if not valid:
-        raise InvalidInput(place, "must be like https://api.example.com or http://127.0.0.1:3000")
-    if parts.username is not None or parts.password is not None:
-        raise InvalidInput(place, "must not contain a user or password; use headers with env:NAME or file:PATH")
-    if parts.fragment:
-        raise InvalidInput(place, "must not have a #fragment")
-    _refuse_secret_query(parts.query, place)
-    return parts
+def _is_unicode_metric(name: str) -> bool:
+    # A word of any script, by the rule that Python's identifiers follow (UAX 31), with our separators.
+    return 0 < len(name) <= 128 and name[0].isalnum() and ("_" + name.translate(_SEPARATORS)).isidentifier()
 
 
-def require_path(path: object) -> str:
-    """`path` if it is a template that names the window: it starts with `/` and has `{from}` and `{to}`."""
-    if not isinstance(path, str) or not path.startswith("/") or not path.isascii():
-        raise InvalidInput("path", f"{shorten(path)} must start with / and be ASCII; percent-encode the rest")
-    if re.search(r"[\s\x00-\x20\x7f#]", path):
-        raise InvalidInput("path", "must not contain spaces, control characters or #")
-    names = [match[1] for match in _BRACES.finditer(path)]
-    if sorted(names, key=str) != ["from", "to"]:
-        raise InvalidInput(
-            "path", f"{shorten(path)} must contain {{from}} and {{to}} once each and no other braces"
-        )
-    _refuse_secret_query(path.partition("?")[2], "path")
-    return path
+def _refuse_look_alike(name: str, place: str) -> None:
+    import unicodedata  # here, because hardly any name needs it and a Lambda's start does
 
-
-def _refuse_secret_query(query: str, place: str) -> None:
-    for name, _ in parse_qsl(query, keep_blank_values=True):
-        if _SECRET_WORD.search(name):
-            raise InvalidInput(
-                place,
-                f"query parameter {shorten(name)} looks like a secret; send it as a header with env:NAME",
-            )
+    normal = unicodedata.normalize("NFC", name)
+    if normal != name:
+        raise InvalidInput(place, f"{ascii(name)[:60]} must be written as {shorten(normal)} (Unicode form NFC)")
+    if _INVISIBLE.search(name):
+        raise InvalidInput(place, f"{ascii(name)[:60]} has an invisible character")
 
 
 def _require_header(name: str, value: str | SecretReference) -> None:
-    place = f"headers.{name}" if _HEADER.fullmatch(name) else "headers"
-    if place == "headers":
-        raise InvalidInput(place, f"{shorten(name)} is not a header name")
+    if not _HEADER.fullmatch(name):  # not quoted: a whole "Name: value" may stand there
+        raise InvalidInput("headers", "has a name that no header can have; use letters, digits and -")
+    place = f"headers.{name}"
     if name.lower() in ("host", "content-length", "transfer-encoding", "connection"):
         raise InvalidInput(place, "is set by kizami itself")
     if isinstance(value, SecretReference):
+        _require_reference(value, place)
         return
     if name.lower() not in _HARMLESS_HEADERS:
         raise InvalidInput(
@@ -154,12 +137,19 @@ def _require_header(name: str, value: str | SecretReference) -> None:
         raise InvalidInput(place, "must be printable ASCII")
 
 
+def _require_reference(reference: SecretReference, place: str) -> None:
+    # Not quoted either: the secret itself may have been put behind the colon.
+    if reference.kind == "env" and not _VARIABLE.fullmatch(reference.name):
+        raise InvalidInput(place, "must name a variable after env: (letters, digits and _)")
+    if not reference.name.isprintable():
+        raise InvalidInput(place, f"must not have control characters after {reference.kind}:")
+
+
 def parse_pointer(text: object, place: str = "count") -> tuple[str, ...]:
     """The steps of a JSON pointer (RFC 6901); a bare name such as `count` means `/count`."""
-    if not isinstance(text, str) or not text:
+    if not isinstance(text, str) or not re.fullmatch(r"/.*|[^/~]+", text) or not text.isprintable():
         raise InvalidInput(place, f"{shorten(text)} must be a JSON pointer like /data/count")
-    pointer = text if text.startswith("/") else "/" + text.replace("~", "~0").replace("/", "~1")
-    steps = pointer.split("/")[1:]
+    steps = text.removeprefix("/").split("/")
     if any(re.search(r"~(?![01])", step) for step in steps):
         raise InvalidInput(place, f"{shorten(text)} has a ~ that is neither ~0 nor ~1")
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in steps)
@@ -167,10 +157,7 @@ def parse_pointer(text: object, place: str = "count") -> tuple[str, ...]:
 
 def parse_config(text: str, place: str = "kizami.toml") -> Config:
     """The configuration that the TOML `text` states; every error names its place in the file."""
-    try:
-        document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigurationError(place, f"is not valid TOML: {error}") from None
+    document = _load_toml(text, place)
     _refuse_unknown(document, ("targets",), place)
     entries = document.get("targets")
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
@@ -180,10 +167,27 @@ def parse_config(text: str, place: str = "kizami.toml") -> Config:
     return Config(targets)
 
 
+def _load_toml(text: str, place: str) -> dict[str, Any]:
+    import tomllib  # here, because no Lambda reads the file and each one's start is measured
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(place, f"is not valid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigurationError(place, "is nested too deeply") from None
+    except ValueError:  # what int() says of a number with thousands of digits is about Python
+        raise ConfigurationError(place, "has a number with too many digits") from None
+
+
 def _refuse_unknown(table: Mapping[str, Any], known: tuple[str, ...], place: str) -> None:
     for key in table:
         if key not in known:
-            raise ConfigurationError(f"{place}: {key}", f"is not a setting; known: {', '.join(known)}")
+            raise ConfigurationError(f"{place}: {_key(key)}", f"is not a setting; known: {', '.join(known)}")
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else shorten(name)
 
 
 def _refuse_repeated(names: list[str], place: str) -> None:
@@ -214,7 +218,7 @@ def _parse_target(entry: Mapping[str, Any], place: str) -> Target:
 def _text(setting: str) -> Callable[[object], str]:
     def parse(value: object) -> str:
         if not isinstance(value, str):
-            raise InvalidInput(setting, f"{shorten(value)} must be a string")
+            raise InvalidInput(setting, "must be a string")
         return value
 
     return parse
@@ -246,7 +250,7 @@ def parse_headers(value: object) -> dict[str, str | SecretReference]:
     headers: dict[str, str | SecretReference] = {}
     for name, text in value.items():
         if not isinstance(text, str):
-            raise InvalidInput(f"headers.{name}", "must be a string")
+            raise InvalidInput(f"headers.{_key(name)}", "must be a string")
         match = _REFERENCE.fullmatch(text)
         headers[name] = SecretReference(match[1], match[2]) if match else text
     return headers

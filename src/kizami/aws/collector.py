@@ -1,0 +1,185 @@
+"""The Collector function: each message of an SQS event becomes one call of the API and one record in the store."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from time import monotonic
+from typing import Any
+
+from kizami import __version__
+from kizami.aws.dynamodb import DynamoDbMetricStore
+from kizami.aws.http_client import HttpClient, HttpFailure, HttpRequest
+from kizami.aws.invocation import Context, TimeLeft, time_left
+from kizami.aws.settings import collector_settings
+from kizami.collector import Request, Response, plan_request, read_response
+from kizami.errors import ApiPayloadError, ApiUnreachable, ConfigurationError, InvalidInput, KizamiError
+from kizami.logs import use_json_logs
+from kizami.messages import MetricRecord, ScheduleMessage, read_message
+from kizami.ports import MetricStore, PutOutcome
+from kizami.slots import format_instant
+from kizami.targets import Config, SecretReference
+
+COLLECTED_AT_ONCE = 16
+HEADERS = {"Accept": "application/json", "User-Agent": f"kizami/{__version__}"}
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A message as SQS delivered it."""
+
+    message_id: str
+    body: str
+    receive_count: str
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """What a delivery is carried out with."""
+
+    config: Config
+    http: HttpClient
+    store: MetricStore
+    time_left: TimeLeft
+
+
+def handler(event: Mapping[str, Any], context: Context) -> dict[str, list[dict[str, str]]]:
+    """Collect every record of the event; the answer names those that SQS is to deliver again.
+
+    A single record (the default batch size) that fails is raised instead, after its details are logged
+    (Requirements 7.1, 7.2).
+    """
+    use_json_logs()
+    try:
+        settings = collector_settings(os.environ)
+        deliveries = read_deliveries(event)
+    except KizamiError as error:
+        log.error("nothing was collected", extra={"error": type(error).__name__, "detail": str(error)})
+        raise
+    left = time_left(context)
+    collection = Collection(settings.config, api_client(), DynamoDbMetricStore(settings.table_name, left), left)
+    failures = [
+        (delivery, error)
+        for delivery, error in zip(deliveries, run_side_by_side(collection, deliveries), strict=True)
+        if error is not None
+    ]
+    if failures and len(deliveries) == 1:
+        raise failures[0][1]
+    return {"batchItemFailures": [{"itemIdentifier": delivery.message_id} for delivery, _ in failures]}
+
+
+@lru_cache(maxsize=1)
+def api_client() -> HttpClient:
+    """The client of the API, with its connections kept from one invocation to the next."""
+    return HttpClient()
+
+
+def read_deliveries(event: Mapping[str, Any]) -> list[Delivery]:
+    """The records of an SQS event; one that cannot be named could not be reported either, so all are refused."""
+    records = event.get("Records") if isinstance(event, Mapping) else None
+    if not isinstance(records, list):
+        raise InvalidInput("Records", "is missing; the Collector takes an SQS event")
+    return [_read_delivery(record, f"Records[{index}]") for index, record in enumerate(records)]
+
+
+def _read_delivery(record: Any, place: str) -> Delivery:
+    message_id = record.get("messageId") if isinstance(record, dict) else None
+    body = record.get("body") if isinstance(record, dict) else None
+    if not isinstance(message_id, str) or not message_id or not isinstance(body, str):
+        raise InvalidInput(place, "must have a messageId and a body")
+    attributes = record.get("attributes") or {}
+    return Delivery(message_id, body, str(attributes.get("ApproximateReceiveCount", "1")))
+
+
+def run_side_by_side(collection: Collection, deliveries: Sequence[Delivery]) -> list[Exception | None]:
+    """What kept each delivery from being settled, or None."""
+
+    def settle(delivery: Delivery) -> Exception | None:
+        return try_to_collect(collection, delivery)
+
+    if len(deliveries) < 2:
+        return list(map(settle, deliveries))
+    from concurrent.futures import ThreadPoolExecutor  # batch size 1 never needs it
+
+    with ThreadPoolExecutor(min(COLLECTED_AT_ONCE, len(deliveries))) as pool:
+        return list(pool.map(settle, deliveries))
+
+
+def try_to_collect(collection: Collection, delivery: Delivery) -> Exception | None:
+    """Collect one delivery; a failure is logged with its details and returned."""
+    about: dict[str, Any] = {"messageId": delivery.message_id, "receiveCount": delivery.receive_count}
+    try:
+        message = read_message(delivery.body)
+        about |= _describe(message)
+        collect(collection, message, about)
+    except KizamiError as error:
+        log.error("not collected", extra={**about, "error": type(error).__name__, "detail": str(error)})
+        return error
+    except Exception as error:  # one record's surprise must not take the rest of its batch down
+        log.exception("not collected", extra={**about, "error": type(error).__name__})
+        return error
+    return None
+
+
+def collect(collection: Collection, message: ScheduleMessage, about: Mapping[str, Any]) -> PutOutcome:
+    """Call the API for the message's window and keep the answer as its slot's record (Requirements 2, 3)."""
+    target = collection.config.target(message.metric)
+    request = plan_request(message, target)
+    log.info("calling the API", extra={**about, "url": without_query(request.url)})
+    started = monotonic()
+    response = fetch(collection.http, request, collection.time_left() * 2 / 3)  # the rest is for the write
+    record = read_response(response, message, target, datetime.now(UTC))
+    answered = monotonic()
+    outcome = collection.store.put_if_absent(record)
+    took = {"apiMilliseconds": _milliseconds(started, answered), "writeMilliseconds": _milliseconds(answered)}
+    _log_outcome(outcome, record, {**about, **took})
+    return outcome
+
+
+def fetch(http: HttpClient, request: Request, seconds_left: float) -> Response:
+    """The API's answer within the target's deadline and the time left, else ApiUnreachable."""
+    seconds = min(request.timeout_seconds, seconds_left)
+    headers = {**HEADERS, **plain_headers(request.headers)}
+    try:
+        answer = http.exchange(HttpRequest("GET", request.url, headers, seconds, request.max_body_bytes))
+    except HttpFailure as failure:
+        raise ApiUnreachable(f"GET {without_query(request.url)}: {failure}") from None
+    if answer.status == 200 and answer.problem:
+        raise ApiPayloadError(f"the body is {answer.problem}")
+    return Response(answer.status, answer.body, answer.headers.get("retry-after"))
+
+
+def plain_headers(headers: Mapping[str, str | SecretReference]) -> dict[str, str]:
+    """Where references become secrets, right before they are sent; the target of the environment has none."""
+    plain = {name: value for name, value in headers.items() if isinstance(value, str)}
+    for name in headers.keys() - plain.keys():
+        raise ConfigurationError(
+            f"headers.{name}", f"{headers[name]} cannot be resolved by the Collector function"
+        )
+    return plain
+
+
+def without_query(url: str) -> str:
+    """A URL as a log may show it."""
+    return url.partition("?")[0]
+
+
+def _milliseconds(start: float, end: float | None = None) -> int:
+    return round(((monotonic() if end is None else end) - start) * 1000)
+
+
+def _describe(message: ScheduleMessage) -> dict[str, str]:
+    start, end = format_instant(message.window.start), format_instant(message.window.end)
+    return {"metric": message.metric, "from": start, "to": end}
+
+
+def _log_outcome(outcome: PutOutcome, record: MetricRecord, about: Mapping[str, Any]) -> None:
+    # Requirement 3.4: a slot that has its record is what redelivery is meant to meet, not an error.
+    words = "record stored" if outcome is PutOutcome.STORED else "duplicate: the slot has its record already"
+    log.info(words, extra={**about, "slotTime": format_instant(record.slot), "count": record.count})

@@ -1,0 +1,99 @@
+"""The metric store on AWS: one item a (metric, slot) in DynamoDB, written only where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from functools import lru_cache
+from math import inf
+from typing import Any
+
+from kizami.aws.invocation import TimeLeft
+from kizami.aws.json_client import CALL_SECONDS, AwsError, Fields, JsonClient
+from kizami.errors import InvalidInput, StoreError
+from kizami.messages import MetricRecord, read_record, write_record
+from kizami.ports import PutOutcome
+from kizami.slots import format_instant, shift, to_utc
+
+SLOT_IS_FREE = "attribute_not_exists(slotTime)"  # Requirement 3.4
+SLOTS_IN_RANGE = "metricName = :metric AND slotTime BETWEEN :first AND :last"
+
+
+@lru_cache(maxsize=1)
+def dynamodb_client() -> JsonClient:
+    """The one client, with its connections kept from one invocation to the next."""
+    return JsonClient("dynamodb", "DynamoDB_20120810")
+
+
+class DynamoDbMetricStore:
+    """The MetricStore port on the table `AiResponseMetrics`; reads are consistent."""
+
+    def __init__(self, table: str, time_left: TimeLeft = lambda: inf) -> None:
+        self._table = table
+        self._time_left = time_left
+
+    def put_if_absent(self, record: MetricRecord) -> PutOutcome:
+        """Store the record unless its slot has one."""
+        item = {name: _typed(value) for name, value in write_record(record).items()}
+        try:
+            self._call("PutItem", {"Item": item, "ConditionExpression": SLOT_IS_FREE})
+        except AwsError as error:
+            if error.code == "ConditionalCheckFailedException":
+                return PutOutcome.DUPLICATE
+            raise StoreError(str(error)) from None
+        return PutOutcome.STORED
+
+    def query(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
+        """The records of slots in [start, end), page by page as they are asked for."""
+        bounds = _whole_seconds(start, end)
+        if bounds is None:
+            return
+        values = {":metric": metric, ":first": format_instant(bounds[0]), ":last": format_instant(bounds[1])}
+        request: Fields = {
+            "KeyConditionExpression": SLOTS_IN_RANGE,
+            "ExpressionAttributeValues": {name: _typed(value) for name, value in values.items()},
+            "ConsistentRead": True,
+        }
+        while True:
+            page = self._page(request)
+            yield from map(_record, page.get("Items", ()))
+            if "LastEvaluatedKey" not in page:
+                return
+            request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+
+    def _page(self, request: Fields) -> Fields:
+        try:
+            return self._call("Query", request)
+        except AwsError as error:
+            raise StoreError(str(error)) from None
+
+    def _call(self, operation: str, parameters: Fields) -> Fields:
+        within = min(CALL_SECONDS, self._time_left() * 0.9)
+        return dynamodb_client().call(operation, {"TableName": self._table, **parameters}, within)
+
+
+def _whole_seconds(start: datetime, end: datetime) -> tuple[datetime, datetime] | None:
+    """The first and the last second of [start, end): slot times have no fractions, and BETWEEN takes both ends."""
+    start, end = to_utc(start), to_utc(end)
+    if start >= end:
+        return None
+    last = (end - timedelta(microseconds=1)).replace(microsecond=0)
+    if start > last:
+        return None
+    return (shift(start, 1).replace(microsecond=0) if start.microsecond else start), last
+
+
+def _typed(value: str | int) -> dict[str, str]:
+    return {"N": str(value)} if isinstance(value, int) else {"S": value}
+
+
+def _record(item: dict[str, dict[str, Any]]) -> MetricRecord:
+    try:
+        return read_record({name: _plain(value) for name, value in item.items()})
+    except InvalidInput as error:
+        raise StoreError(f"an item of the table is not a metric record: {error}") from None
+
+
+def _plain(value: dict[str, Any]) -> Any:
+    kind, content = next(iter(value.items()))
+    return int(content) if kind == "N" and content.isdecimal() else content

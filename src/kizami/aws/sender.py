@@ -1,0 +1,84 @@
+"""The Sender function: a scheduled event becomes its minute's messages on the queue (Requirement 1.2)."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from kizami.aws.invocation import Context, time_left
+from kizami.aws.settings import sender_settings
+from kizami.aws.sqs import QueueNotFound, SqsQueue
+from kizami.errors import ConfigurationError, InvalidInput, KizamiError, QueueError
+from kizami.logs import use_json_logs
+from kizami.ports import FailedSend, Queue
+from kizami.sender import PlannedMessage, plan_all
+from kizami.slots import format_instant, parse_instant
+
+log = logging.getLogger(__name__)
+
+
+def handler(event: Mapping[str, Any], context: Context) -> dict[str, int]:
+    """Send the messages of the minute that the event's `time` falls in; answers how many were sent and failed."""
+    use_json_logs()
+    try:
+        settings = sender_settings(os.environ)
+        triggered_at = read_trigger_time(event)
+        plan = plan_all(triggered_at, settings.config.targets)
+        log.info("minute planned", extra={"time": format_instant(triggered_at), "messages": len(plan)})
+        return send_plan(plan, SqsQueue(settings.queue_url, time_left(context)))
+    except KizamiError as error:
+        log.error("the minute was not sent", extra={"error": type(error).__name__, "detail": str(error)})
+        raise
+
+
+def read_trigger_time(event: Mapping[str, Any]) -> datetime:
+    """The event's `time`. Without one nothing is sent: the clock may be in another minute than the trigger was."""
+    if not isinstance(event, Mapping) or "time" not in event:
+        raise InvalidInput("time", "is missing; the Sender takes an EventBridge scheduled event")
+    return parse_instant(event["time"], "time")
+
+
+def send_plan(plan: Sequence[PlannedMessage], queue: Queue) -> dict[str, int]:
+    """Send `plan`, then once more what failed; every message is logged as sent or failed (Requirements 7.3, 7.4).
+
+    QueueError when not one message got through: the invocation then counts as failed and is repeated.
+    """
+    failed = _try_to_send(plan, queue)
+    if failed:
+        log.warning("sending again what failed", extra={"failed": len(failed), "reason": failed[0].reason})
+        failed = _try_to_send([failure.entry for failure in failed], queue)
+    _log_each(plan, failed)
+    if plan and len(failed) == len(plan):
+        raise QueueError(f"none of {len(plan)} messages was sent: {failed[0].reason}")
+    return {"sent": len(plan) - len(failed), "failed": len(failed)}
+
+
+def _try_to_send(entries: Sequence[PlannedMessage], queue: Queue) -> list[FailedSend]:
+    try:
+        return queue.send(entries)
+    except QueueNotFound as error:
+        raise ConfigurationError("QUEUE_URL", str(error)) from None
+    except QueueError as error:
+        return [FailedSend(entry, str(error)) for entry in entries]
+
+
+def _log_each(plan: Sequence[PlannedMessage], failed: Sequence[FailedSend]) -> None:
+    reasons = {failure.entry: failure.reason for failure in failed}
+    for entry in plan:
+        if entry in reasons:
+            log.error("message not sent", extra={**_parameters(entry), "detail": reasons[entry]})
+        else:
+            log.info("message sent", extra=_parameters(entry))
+
+
+def _parameters(entry: PlannedMessage) -> dict[str, Any]:
+    window = entry.message.window
+    return {
+        "metric": entry.message.metric,
+        "from": format_instant(window.start),
+        "to": format_instant(window.end),
+        "delaySeconds": entry.delay_seconds,
+    }

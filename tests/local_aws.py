@@ -1,0 +1,141 @@
+"""AWS on the loopback for tests: moto's SQS and DynamoDB, Amazon's DynamoDB Local, and what is made in them."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import boto3
+from fetched_tools import dynamodb_local
+from types_boto3_dynamodb import DynamoDBClient
+from types_boto3_sqs import SQSClient
+
+T = TypeVar("T")
+
+REGION = "us-east-1"
+ACCESS_KEY, SECRET_KEY = "AKIDEXAMPLE", "test-secret-key"
+
+
+def environment(endpoint: str) -> dict[str, str]:
+    """The variables that lead a function, or the command line, to `endpoint`."""
+    return {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+    }
+
+
+def clean_environment() -> dict[str, str]:
+    """Ours without anything of AWS: a server must not take the developer's profile for its own."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+
+
+@contextmanager
+def moto_server() -> Iterator[str]:
+    """A moto server of its own process; gives its endpoint."""
+    with _running([sys.executable, "-u", "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]) as words:
+        yield _wait_for(lambda: re.search(r"Running on (http://127\.0\.0\.1:\d+)", words()), words)[1]
+
+
+@contextmanager
+def dynamodb_local_server() -> Iterator[str]:
+    """Amazon's DynamoDB Local in memory; gives its endpoint."""
+    home, port = dynamodb_local(), _free_port()
+    options = ["-port", str(port), "-sharedDb", "-disableTelemetry", "-inMemory"]
+    library = f"-Djava.library.path={home / 'DynamoDBLocal_lib'}"
+    with _running(["java", "-Xmx256m", library, "-jar", str(home / "DynamoDBLocal.jar"), *options]) as words:
+        _wait_for(lambda: _listens(port), words)
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def _running(command: list[str]) -> Iterator[Callable[[], str]]:
+    """Run a server; gives what reads its words so far. They go to a file: a pipe that nobody empties would fill."""
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(command, env=clean_environment(), stdout=output, stderr=subprocess.STDOUT)
+
+        def words() -> str:
+            return os.pread(output.fileno(), 100_000, 0).decode()
+
+        try:
+            yield words
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+
+
+def _wait_for(condition: Callable[[], T | None], words: Callable[[], str], seconds: float = 60) -> T:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"the server is not up after {seconds} s; it said: {words()}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _client(service: str, endpoint: str) -> Any:
+    return boto3.client(
+        service,  # type: ignore[call-overload]
+        endpoint_url=endpoint,
+        region_name=REGION,
+        aws_access_key_id=ACCESS_KEY,
+        aws_secret_access_key=SECRET_KEY,
+    )
+
+
+def dynamodb_at(endpoint: str) -> DynamoDBClient:
+    """An ordinary boto3 client: what our adapter writes must be what others read."""
+    client: DynamoDBClient = _client("dynamodb", endpoint)
+    return client
+
+
+def sqs_at(endpoint: str) -> SQSClient:
+    """An ordinary boto3 client."""
+    client: SQSClient = _client("sqs", endpoint)
+    return client
+
+
+def create_metrics_table(endpoint: str) -> str:
+    """A new, empty table of the shape of `AiResponseMetrics`; gives its name."""
+    name = f"AiResponseMetrics-{uuid4().hex[:12]}"
+    dynamodb_at(endpoint).create_table(
+        TableName=name,
+        KeySchema=[
+            {"AttributeName": "metricName", "KeyType": "HASH"},
+            {"AttributeName": "slotTime", "KeyType": "RANGE"},
+        ],
+        AttributeDefinitions=[
+            {"AttributeName": "metricName", "AttributeType": "S"},
+            {"AttributeName": "slotTime", "AttributeType": "S"},
+        ],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    return name
+
+
+def create_queue(endpoint: str, attributes: Mapping[str, str] | None = None) -> str:
+    """A new, empty queue; gives its URL."""
+    name = f"schedule-{uuid4().hex[:12]}"
+    return sqs_at(endpoint).create_queue(QueueName=name, Attributes=dict(attributes or {}))["QueueUrl"]  # type: ignore[arg-type]
