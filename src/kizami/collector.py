@@ -49,8 +49,13 @@ def plan_request(message: ScheduleMessage, target: Target) -> Request:
 
 def request_url(target: Target, window: Window) -> str:
     """The target's base URL and path with the window filled in; a query of the base URL stays in front."""
-    start, end = (quote(format_instant(instant), safe="") for instant in (window.start, window.end))
+    start, end = _quoted(window)
     return url_template(target.url, target.path).replace("{from}", start).replace("{to}", end)
+
+
+@lru_cache(maxsize=1024)
+def _quoted(window: Window) -> tuple[str, str]:
+    return quote(format_instant(window.start), safe=""), quote(format_instant(window.end), safe="")
 
 
 @lru_cache(maxsize=16_384)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from kizami.errors import ApiPayloadError, InvalidInput
@@ -55,12 +56,7 @@ def load_json(body: bytes | str) -> Any:
     """What `body` says in strict JSON: UTF-8, no NaN or Infinity, no key twice. Else ValueError, one line."""
     try:
         text = body.decode("utf-8") if isinstance(body, bytes) else body
-        return json.loads(
-            text,
-            object_pairs_hook=_refuse_duplicate_keys,
-            parse_int=_read_integer,
-            parse_constant=_refuse_constant,
-        )
+        return _STRICT.decode(text)
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 at byte {error.start}") from None
     except RecursionError:
@@ -84,6 +80,12 @@ def _read_integer(digits: str) -> int:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"not JSON: {name} is no number")
+
+
+# Made once: `json.loads` with these arguments would make one for every body.
+_STRICT = json.JSONDecoder(
+    object_pairs_hook=_refuse_duplicate_keys, parse_int=_read_integer, parse_constant=_refuse_constant
+)
 
 
 def write_message(message: ScheduleMessage) -> str:
@@ -113,7 +115,15 @@ def _read_window(fields: Mapping[str, Any]) -> Window:
     for name in ("from", "to"):
         if name not in fields:
             raise InvalidInput(name, "is missing")
-    return Window(parse_instant(fields["from"], "from"), parse_instant(fields["to"], "to"))
+    start, end = fields["from"], fields["to"]
+    return _window(start, end) if isinstance(start, str) and isinstance(end, str) else _parse_window(start, end)
+
+
+def _parse_window(start: object, end: object) -> Window:
+    return Window(parse_instant(start, "from"), parse_instant(end, "to"))
+
+
+_window = lru_cache(maxsize=1024)(_parse_window)  # only what parsed is kept, so nobody can fill it with junk
 
 
 def write_answer(answer: ApiAnswer) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 
 from kizami.messages import ScheduleMessage
 from kizami.slots import Window, floor_to_minute, shift
@@ -27,9 +28,15 @@ def plan_minute(triggered_at: datetime, target: Target) -> tuple[PlannedMessage,
     """
     minute = floor_to_minute(triggered_at)
     return tuple(
-        PlannedMessage(message_at_tick(shift(minute, delay), target), delay)
-        for delay in range(0, 60, target.interval_seconds)
+        PlannedMessage(ScheduleMessage(window, target.name), delay)
+        for delay, window in _windows(minute, target.interval_seconds, target.lag_seconds)
     )
+
+
+@lru_cache(maxsize=64)  # the targets of one interval and lag share the windows of a minute
+def _windows(minute: datetime, interval_seconds: int, lag_seconds: int) -> tuple[tuple[int, Window], ...]:
+    slots = ((delay, shift(minute, delay - lag_seconds)) for delay in range(0, 60, interval_seconds))
+    return tuple((delay, Window.of_slot(slot, interval_seconds)) for delay, slot in slots)
 
 
 def plan_all(triggered_at: datetime, targets: Iterable[Target]) -> tuple[PlannedMessage, ...]:

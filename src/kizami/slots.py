@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
+from functools import lru_cache
 
 from kizami.errors import InvalidInput
 
@@ -97,6 +98,7 @@ def slot_time(instant: datetime, interval_seconds: int = DEFAULT_INTERVAL_SECOND
     return format_instant(floor_to_slot(instant, interval_seconds))
 
 
+@lru_cache(maxsize=1024)  # thousands of targets share the few windows of the moment
 def require_slot_window(window: Window, interval_seconds: int) -> None:
     """Refuse a window that is not exactly one slot: its count could not be any slot's record."""
     if floor_to_slot(window.start, interval_seconds) != window.start:

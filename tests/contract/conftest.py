@@ -4,40 +4,58 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 
 import pytest
-from local_aws import create_metrics_table, create_queue, environment, sqs_at
-from twins import ManualClock, MemoryMetricStore, MemoryQueue, QueueKit
 
 from kizami.aws.dynamodb import DynamoDbMetricStore
 from kizami.aws.sqs import SqsQueue
+from kizami.local.dead_letters import DeadLetters
+from kizami.local.queue import SqliteQueue
+from kizami.local.store import SqliteMetricStore
+from kizami.messages import write_message
 from kizami.ports import MetricStore
+from local_aws import create_metrics_table, create_queue, environment, sqs_at
+from twins import ManualClock, MemoryMetricStore, MemoryQueue, QueueKit
 
 VISIBILITY_SECONDS = 2
 MAX_RECEIVES = 2
 
 
-@pytest.fixture(params=["memory", "moto", "dynamodb-local"])
-def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> MetricStore:
+@pytest.fixture(params=["memory", "sqlite", "moto", "dynamodb-local"])
+def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MetricStore:
     """An empty metric store."""
     if request.param == "memory":
         return MemoryMetricStore()
+    if request.param == "sqlite":
+        return SqliteMetricStore(tmp_path / "kizami.db", create=True)
     endpoint = request.getfixturevalue(request.param.replace("-", "_") + "_endpoint")
     for name, value in environment(endpoint).items():
         monkeypatch.setenv(name, value)
     return DynamoDbMetricStore(create_metrics_table(endpoint))
 
 
-@pytest.fixture(params=["memory", "moto"])
-def kit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> QueueKit:
+@pytest.fixture(params=["memory", "sqlite", "moto"])
+def kit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> QueueKit:
     """An empty queue with a visibility timeout of 2 s and dead letters after 2 receives."""
-    return _memory_kit() if request.param == "memory" else _moto_kit(request, monkeypatch)
+    if request.param == "memory":
+        return _memory_kit()
+    return _sqlite_kit(tmp_path / "kizami.db") if request.param == "sqlite" else _moto_kit(request, monkeypatch)
 
 
 def _memory_kit() -> QueueKit:
     clock = ManualClock()
     queue = MemoryQueue(clock, VISIBILITY_SECONDS, MAX_RECEIVES)
     return QueueKit(queue, clock.advance, lambda: queue.dead_letters)
+
+
+def _sqlite_kit(path: Path) -> QueueKit:
+    clock = ManualClock()
+    queue = SqliteQueue(
+        path, clock, create=True, visibility_seconds=VISIBILITY_SECONDS, receive_limit=MAX_RECEIVES
+    )
+    letters = DeadLetters(path, clock)
+    return QueueKit(queue, clock.advance, lambda: [write_message(letter.message) for letter in letters.newest()])
 
 
 def _moto_kit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> QueueKit:

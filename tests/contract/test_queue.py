@@ -5,14 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from twins import QueueKit
 
 from kizami.messages import read_message, write_message
 from kizami.ports import Received
 from kizami.sender import PlannedMessage, plan_minute
+from kizami.slots import MINUTE
 from kizami.targets import Target
+from twins import QueueKit
 
-PLAN = plan_minute(datetime(2025, 12, 2, 10, 23, tzinfo=UTC), Target())
+START = datetime(2025, 12, 2, 10, 23, tzinfo=UTC)
+PLAN = plan_minute(START, Target())
 
 
 def due_at_once(entries: tuple[PlannedMessage, ...] = PLAN) -> list[PlannedMessage]:
@@ -36,12 +38,13 @@ def test_an_empty_queue_hands_out_nothing(kit: QueueKit) -> None:
     assert kit.queue.receive(10) == []
 
 
-@pytest.mark.parametrize("copies", [1, 3])
-def test_more_messages_than_a_call_takes_are_all_sent(kit: QueueKit, copies: int) -> None:
+@pytest.mark.parametrize("minutes", [1, 3])
+def test_more_messages_than_a_call_takes_are_all_sent(kit: QueueKit, minutes: int) -> None:
     """12 messages are two calls of SQS, 36 are four, which go side by side."""
-    assert kit.queue.send(due_at_once() * copies) == []
+    entries = [entry for minute in range(minutes) for entry in plan_minute(START + minute * MINUTE, Target())]
+    assert kit.queue.send(due_at_once(tuple(entries))) == []
     bodies = [received.body for received in kit.queue.receive(100)]
-    assert sorted(bodies) == sorted(write_message(entry.message) for entry in PLAN * copies)
+    assert sorted(bodies) == sorted(write_message(entry.message) for entry in entries)
 
 
 def test_no_more_than_the_limit_is_handed_out(kit: QueueKit) -> None:

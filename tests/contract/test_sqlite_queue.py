@@ -15,25 +15,15 @@ from kizami.local.store import SqliteMetricStore
 from kizami.messages import MetricRecord, ScheduleMessage, read_message
 from kizami.sender import PlannedMessage, message_for_slot, plan_minute
 from kizami.targets import Target
+from twins import ManualClock
 
 NOW = datetime(2025, 12, 2, 10, 23, tzinfo=UTC)
 TARGET = Target()
 
 
-class SettableClock:
-    def __init__(self) -> None:
-        self.moment = NOW
-
-    def now(self) -> datetime:
-        return self.moment
-
-    def advance(self, seconds: float) -> None:
-        self.moment += timedelta(seconds=seconds)
-
-
 @pytest.fixture
-def clock() -> SettableClock:
-    return SettableClock()
+def clock() -> ManualClock:
+    return ManualClock(NOW)
 
 
 @pytest.fixture
@@ -42,14 +32,14 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def queue(path: Path, clock: SettableClock) -> Iterator[SqliteQueue]:
+def queue(path: Path, clock: ManualClock) -> Iterator[SqliteQueue]:
     queue = SqliteQueue(path, clock, create=True, visibility_seconds=30, receive_limit=3)
     yield queue
     queue.close()
 
 
 @pytest.fixture
-def dead_letters(queue: SqliteQueue, path: Path, clock: SettableClock) -> Iterator[DeadLetters]:
+def dead_letters(queue: SqliteQueue, path: Path, clock: ManualClock) -> Iterator[DeadLetters]:
     letters = DeadLetters(path, clock)
     yield letters
     letters.close()
@@ -67,21 +57,13 @@ def received_messages(queue: SqliteQueue, limit: int = 10) -> list[ScheduleMessa
     return [read_message(received.body) for received in queue.receive(limit)]
 
 
-def exhaust(queue: SqliteQueue, clock: SettableClock) -> None:
+def exhaust(queue: SqliteQueue, clock: ManualClock) -> None:
     """Receive without acknowledging until nothing comes any more."""
     while queue.receive(10):
         clock.advance(31)
 
 
-def test_a_message_is_handed_out_once_its_delay_has_passed(queue: SqliteQueue, clock: SettableClock) -> None:
-    send(queue, message(), delay_seconds=5)
-    clock.advance(4.9)
-    assert queue.receive(10) == []
-    clock.advance(0.2)
-    assert received_messages(queue) == [message()]
-
-
-def test_a_minutes_plan_comes_out_tick_by_tick(queue: SqliteQueue, clock: SettableClock) -> None:
+def test_a_minutes_plan_comes_out_tick_by_tick(queue: SqliteQueue, clock: ManualClock) -> None:
     plan = plan_minute(NOW, TARGET)
     queue.send(plan)
     seen = []
@@ -93,35 +75,8 @@ def test_a_minutes_plan_comes_out_tick_by_tick(queue: SqliteQueue, clock: Settab
     assert seen == [entry.message for entry in plan]
 
 
-def test_a_received_message_is_hidden_and_comes_back_with_its_count(
-    queue: SqliteQueue, clock: SettableClock
-) -> None:
-    send(queue, message())
-    (first,) = queue.receive(10)
-    assert first.receive_count == 1
-    clock.advance(29)
-    assert queue.receive(10) == []
-    clock.advance(2)
-    (second,) = queue.receive(10)
-    assert (second.body, second.receive_count) == (first.body, 2)
-
-
-def test_an_acknowledged_message_is_gone_for_good(queue: SqliteQueue, clock: SettableClock) -> None:
-    send(queue, message())
-    (received,) = queue.receive(10)
-    queue.acknowledge(received)
-    queue.acknowledge(received)
-    clock.advance(3600)
-    assert queue.receive(10) == []
-
-
-def test_no_more_than_the_limit_is_handed_out(queue: SqliteQueue) -> None:
-    send(queue, *(message(5 * n) for n in range(12)))
-    assert [len(queue.receive(5)) for _ in range(4)] == [5, 5, 2, 0]
-
-
 def test_a_message_becomes_a_dead_letter_after_the_limit_of_receives(
-    queue: SqliteQueue, dead_letters: DeadLetters, clock: SettableClock
+    queue: SqliteQueue, dead_letters: DeadLetters, clock: ManualClock
 ) -> None:
     send(queue, message())
     exhaust(queue, clock)
@@ -147,7 +102,7 @@ def test_a_slot_that_is_stored_is_not_sent_again(queue: SqliteQueue, path: Path)
 
 
 def test_a_slot_that_is_dead_is_only_asked_for_again_when_it_is_redriven(
-    queue: SqliteQueue, dead_letters: DeadLetters, clock: SettableClock
+    queue: SqliteQueue, dead_letters: DeadLetters, clock: ManualClock
 ) -> None:
     send(queue, message())
     exhaust(queue, clock)
@@ -159,7 +114,7 @@ def test_a_slot_that_is_dead_is_only_asked_for_again_when_it_is_redriven(
 
 
 def test_a_purged_dead_letter_leaves_its_slot_missing(
-    queue: SqliteQueue, dead_letters: DeadLetters, clock: SettableClock
+    queue: SqliteQueue, dead_letters: DeadLetters, clock: ManualClock
 ) -> None:
     send(queue, message(0), message(5))
     exhaust(queue, clock)
@@ -170,7 +125,7 @@ def test_a_purged_dead_letter_leaves_its_slot_missing(
     assert queue.send_backfill([message(0), message(5)]) == 1
 
 
-def test_live_messages_go_before_backfill(queue: SqliteQueue, clock: SettableClock) -> None:
+def test_live_messages_go_before_backfill(queue: SqliteQueue, clock: ManualClock) -> None:
     queue.send_backfill([message(-10), message(-5)])
     clock.advance(1)
     send(queue, message(0))
@@ -178,7 +133,7 @@ def test_live_messages_go_before_backfill(queue: SqliteQueue, clock: SettableClo
     assert received_messages(queue) == [message(-10), message(-5)]
 
 
-def test_messages_survive_closing_and_opening_again(queue: SqliteQueue, path: Path, clock: SettableClock) -> None:
+def test_messages_survive_closing_and_opening_again(queue: SqliteQueue, path: Path, clock: ManualClock) -> None:
     send(queue, message())
     queue.close()
     again = SqliteQueue(path, clock)
@@ -187,7 +142,7 @@ def test_messages_survive_closing_and_opening_again(queue: SqliteQueue, path: Pa
 
 
 def test_the_depth_tells_waiting_delayed_in_flight_and_dead_apart(
-    queue: SqliteQueue, path: Path, clock: SettableClock
+    queue: SqliteQueue, path: Path, clock: ManualClock
 ) -> None:
     send(queue, message(0))
     exhaust(queue, clock)

@@ -33,6 +33,12 @@ _MAGIC = b"SQLite format 3\0"
 # Up to this size a whole quick_check takes about a second; a larger file is checked page by page as it is read.
 _CHECKED_BYTES = 256 * 1024 * 1024
 
+
+def tally_bucket(slot: str) -> str:
+    """SQL for the start of the bucket of `slot`; its remainder of a time before 1970 is negative."""
+    return f"({slot} - ({slot} % {TALLY_SECONDS} + {TALLY_SECONDS}) % {TALLY_SECONDS})"
+
+
 _SCHEMA_1 = f"""
 CREATE TABLE metrics (
     id               INTEGER PRIMARY KEY,
@@ -67,7 +73,7 @@ CREATE TABLE tallies (
 
 CREATE TRIGGER slots_are_tallied AFTER INSERT ON slots BEGIN
     INSERT INTO tallies
-    VALUES (new.slot - new.slot % {TALLY_SECONDS}, new.metric_id, 1, new.slot, new.count, new.count, new.count)
+    VALUES ({tally_bucket("new.slot")}, new.metric_id, 1, new.slot, new.count, new.count, new.count)
     ON CONFLICT DO UPDATE SET stored = stored + 1, newest = max(newest, new.slot),
         lowest = min(lowest, new.count), highest = max(highest, new.count), total = total + new.count;
 END;

@@ -14,7 +14,9 @@ from kizami.errors import QueueError
 from kizami.local.database import open_database, sqlite_errors, transaction
 from kizami.local.moments import from_ms, from_seconds, to_ms, to_seconds
 from kizami.local.queue import BACKFILL, PIECE, RETRY
+from kizami.messages import ScheduleMessage
 from kizami.ports import Clock
+from kizami.slots import Window, shift
 
 _SELECT = """
 SELECT d.slot, name, seconds, receives, sent_ms, died_ms, reason, priority
@@ -43,6 +45,11 @@ class DeadLetter:
     died_at: datetime
     reason: str
     backfill: bool
+
+    @property
+    def message(self) -> ScheduleMessage:
+        """The message that nobody could settle."""
+        return ScheduleMessage(Window(self.slot, shift(self.slot, self.interval_seconds)), self.metric)
 
 
 class DeadLetters:

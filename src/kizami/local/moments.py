@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND = timedelta(seconds=1)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 def to_seconds(slot: datetime) -> int:
-    """The whole seconds of a slot."""
-    return (slot - EPOCH) // timedelta(seconds=1)
+    """The whole seconds of a slot; of a bound between two seconds the later one, so that ranges stay exact."""
+    return -((EPOCH - slot) // _SECOND)
 
 
 def from_seconds(seconds: int) -> datetime:

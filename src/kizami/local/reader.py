@@ -22,16 +22,28 @@ from kizami.local.metrics import KnownMetric, known_metric, known_metrics
 from kizami.local.moments import from_ms, from_seconds, to_ms, to_seconds
 from kizami.messages import MetricRecord
 
-_PIECE = 20_000  # points of a metric's grid that are looked up in one statement
+# The buckets in which the metric has rows, found by hopping from one bucket to the next.
+_BUCKETS = """
+WITH RECURSIVE hop (bucket) AS (
+    SELECT min(bucket) FROM tallies WHERE bucket > :start - :width AND bucket < :end
+    UNION ALL
+    SELECT (SELECT min(bucket) FROM tallies WHERE bucket > hop.bucket AND bucket < :end)
+    FROM hop WHERE hop.bucket IS NOT NULL
+)
+SELECT hop.bucket FROM hop CROSS JOIN tallies ON tallies.bucket = hop.bucket AND metric_id = :metric
+"""
 
-# The rows of one metric: its grid joined with the primary key, so that other metrics' rows are never read.
-_OF_METRIC = """
+# The metric's rows of one bucket: its grid joined with the primary key, so that no other metric's rows are read.
+_OF_BUCKET = """
 WITH RECURSIVE grid (slot) AS (
     SELECT :start WHERE :start < :end
     UNION ALL SELECT slot + :step FROM grid WHERE slot + :step < :end
 )
-SELECT {columns} FROM grid CROSS JOIN {table} AS row ON row.slot = grid.slot AND row.metric_id = :metric
+SELECT {columns} FROM grid CROSS JOIN slots AS row ON row.slot = grid.slot AND row.metric_id = :metric
 """
+
+# The queue and the dead letters are small enough to be looked through.
+_OF_RANGE = "SELECT {columns} FROM {table} AS row WHERE slot >= :start AND slot < :end AND metric_id = :metric"
 
 # Whole buckets are tallied already; only the rows before the first and after the last one are counted.
 _COUNT_ALL = """
@@ -228,12 +240,18 @@ class Reader:
             metric = known_metric(self._connection, name)
         if metric is None:
             return
-        sql = _OF_METRIC.format(table=table, columns=columns)
-        step = metric.step_seconds
-        first = -(-to_seconds(start) // step) * step
-        for piece_start, piece_end in _pieces(first, to_seconds(end), step * _PIECE):
-            bounds = {"start": piece_start, "end": piece_end, "step": step, "metric": metric.id}
-            yield from self._rows(sql, bounds)
+        bounds = {"start": to_seconds(start), "end": to_seconds(end), "metric": metric.id}
+        if table == "slots":
+            yield from self._slots(columns, bounds, metric.step_seconds)
+        else:
+            yield from self._rows(_OF_RANGE.format(table=table, columns=columns), bounds)
+
+    def _slots(self, columns: str, bounds: dict[str, int], step: int) -> Iterator[tuple[Any, ...]]:
+        sql = _OF_BUCKET.format(columns=columns)
+        for (bucket,) in self._rows(_BUCKETS, {**bounds, "width": TALLY_SECONDS}):
+            first = -(-max(bucket, bounds["start"]) // step) * step
+            end = min(bucket + TALLY_SECONDS, bounds["end"])
+            yield from self._rows(sql, {**bounds, "start": first, "end": end, "step": step})
 
     def _rows(self, sql: str, bindings: apsw.Bindings | None = None) -> list[tuple[Any, ...]]:
         with sqlite_errors(StoreError, self._path):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from math import gcd
 from pathlib import Path
+from threading import Lock
 
 import apsw
 
@@ -29,16 +30,17 @@ ON CONFLICT DO NOTHING
 
 
 class SqliteMetricStore:
-    """`ports.MetricStore` on a database file. Two of them, also in two processes, may work at once."""
+    """`ports.MetricStore` on a database file; many threads and processes may use it at once."""
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self._path = path
+        self._turn = Lock()
         self._connection = open_database(path, create=create)
         self._reader = Reader(self._connection, path)
 
     def put_if_absent(self, record: MetricRecord) -> PutOutcome:
         slot = to_seconds(record.slot)
-        with sqlite_errors(StoreError, self._path), transaction(self._connection):
+        with self._turn, sqlite_errors(StoreError, self._path), transaction(self._connection):
             metric = self._metric_with(record.metric, record.slot)
             self._connection.execute(
                 "INSERT INTO slots VALUES (?, ?, ?, ?, 0, 1, 0) ON CONFLICT DO NOTHING",
