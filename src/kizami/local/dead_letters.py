@@ -22,6 +22,13 @@ _SELECT = """
 SELECT d.slot, name, seconds, receives, sent_ms, died_ms, reason, priority
 FROM dead_letters AS d JOIN metrics ON id = metric_id
 """
+_NEWEST = (
+    _SELECT
+    + """
+WHERE (?1 IS NULL OR name = ?1) AND (?3 IS NULL OR (died_ms, d.slot, name) < (?3, ?4, ?5))
+ORDER BY died_ms DESC, d.slot DESC, name DESC LIMIT ?2
+"""
+)
 # ?1 is a JSON array of [slot, metric name].
 _THESE = """
 (slot, metric_id) IN (SELECT value ->> 0, metrics.id FROM json_each(?1) JOIN metrics ON name = value ->> 1)
@@ -31,6 +38,10 @@ INSERT INTO messages (slot, metric_id, seconds, priority, due_ms, visible_ms, se
 SELECT slot, metric_id, seconds, max(priority, {RETRY}), due_ms, ?2, ?2, reason FROM dead_letters WHERE {_THESE}
 """
 _FORGET = f"DELETE FROM dead_letters WHERE {_THESE}"
+
+
+# What orders dead letters: when it died, its slot, its metric.
+DeadLetterKey = tuple[datetime, datetime, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +58,11 @@ class DeadLetter:
     backfill: bool
 
     @property
+    def key(self) -> DeadLetterKey:
+        """Its place among the dead letters."""
+        return self.died_at, self.slot, self.metric
+
+    @property
     def message(self) -> ScheduleMessage:
         """The message that nobody could settle."""
         return ScheduleMessage(Window(self.slot, shift(self.slot, self.interval_seconds)), self.metric)
@@ -60,11 +76,20 @@ class DeadLetters:
         self._clock = clock
         self._connection = open_database(path)
 
-    def newest(self, metric: str | None = None, limit: int = -1) -> list[DeadLetter]:
-        """Those of one metric or of all, newest first; no limit if it is negative."""
-        sql = _SELECT + "WHERE ?1 IS NULL OR name = ?1 ORDER BY died_ms DESC, slot DESC, name LIMIT ?2"
+    def newest(
+        self, metric: str | None = None, limit: int = -1, before: DeadLetterKey | None = None
+    ) -> list[DeadLetter]:
+        """Those of one metric or of all, newest first, from after `before` on; no limit if it is negative."""
+        key = (to_ms(before[0]), to_seconds(before[1]), before[2]) if before else (None, None, None)
         with sqlite_errors(QueueError, self._path):
-            return [_dead_letter(row) for row in self._connection.execute(sql, (metric, limit))]
+            return [_dead_letter(row) for row in self._connection.execute(_NEWEST, (metric, limit, *key))]
+
+    def between(self, metric: str, start: datetime, end: datetime) -> list[DeadLetter]:
+        """Those of the metric's slots in [start, end), oldest slot first."""
+        sql = _SELECT + "WHERE name = ? AND d.slot >= ? AND d.slot < ? ORDER BY d.slot"
+        with sqlite_errors(QueueError, self._path):
+            rows = self._connection.execute(sql, (metric, to_seconds(start), to_seconds(end)))
+            return [_dead_letter(row) for row in rows]
 
     def of_slot(self, metric: str, slot: datetime) -> DeadLetter | None:
         """The dead letter of one slot, if it is dead."""

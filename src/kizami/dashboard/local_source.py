@@ -1,0 +1,120 @@
+"""The dashboard's questions to one machine's database: the reader answers, queue and dead letters repair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from kizami.coverage import Completeness, Gap, Span
+from kizami.dashboard.source import CompanyState, PolledTarget, SlotCounts, SlotDetails
+from kizami.errors import StoreError
+from kizami.local.buckets import Bucket, read_buckets
+from kizami.local.database import open_database, sqlite_errors
+from kizami.local.dead_letters import DeadLetter, DeadLetterKey, DeadLetters
+from kizami.local.metrics import KnownMetric, known_metric
+from kizami.local.missing import find_missing
+from kizami.local.pauses import pause_metric, paused_metrics, resume_metric
+from kizami.local.queue import SqliteQueue
+from kizami.local.reader import Lateness, QueueDepth, Reader
+from kizami.messages import MetricRecord, ScheduleMessage
+
+
+class WallClock:
+    """`ports.Clock` on this machine."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+class LocalSource:
+    """`Source` on a database file; the daemon may be running on it or not."""
+
+    backend = "local"
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection = open_database(path)
+        self._reader = Reader(self._connection, path)
+        self._clock = WallClock()
+        self._letters = DeadLetters(path, self._clock)
+
+    @classmethod
+    def opener(cls, path: Path) -> Callable[[], LocalSource]:
+        """What opens it: each thread needs one of its own."""
+        return lambda: cls(path)
+
+    def targets(self) -> list[PolledTarget]:
+        with sqlite_errors(StoreError, self._path):
+            paused = paused_metrics(self._connection)
+        return [_target(metric, paused.get(name)) for name, metric in self._reader.metrics().items()]
+
+    def newest_slots(self) -> dict[str, datetime]:
+        return self._reader.newest_slots()
+
+    def slot_counts(self, spans: Mapping[str, Span]) -> dict[str, SlotCounts]:
+        stored = self._reader.completeness(spans)
+        pending, dead = self._reader.pending_counts(spans), self._reader.dead_counts_in(spans)
+        return {
+            name: SlotCounts(stored[name].stored, pending.get(name, 0), dead.get(name, 0)) for name in spans
+        }
+
+    def completeness(self, spans: Mapping[str, Span]) -> dict[str, Completeness]:
+        return self._reader.completeness(spans)
+
+    def missing(self, spans: Mapping[str, Span]) -> dict[str, list[Gap]]:
+        return find_missing(self._reader, spans)
+
+    def slot_details(self, metric: str, start: datetime, end: datetime) -> SlotDetails:
+        stored, pending = self._reader.stored(metric, start, end), self._reader.pending(metric, start, end)
+        return SlotDetails(list(stored), list(pending), self._letters.between(metric, start, end))
+
+    def records(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
+        return self._reader.records(metric, start, end)
+
+    def buckets(self, metric: str, start: datetime, end: datetime, seconds: int) -> list[Bucket]:
+        with sqlite_errors(StoreError, self._path):
+            known = known_metric(self._connection, metric)
+            return read_buckets(self._connection, known, start, end, seconds) if known else []
+
+    def queue_depth(self, now: datetime) -> QueueDepth:
+        return self._reader.queue_depth(now)
+
+    def lateness(self, start: datetime, end: datetime) -> Lateness:
+        return self._reader.lateness(start, end)
+
+    def dead_letters(
+        self, metric: str | None, limit: int, before: DeadLetterKey | None = None
+    ) -> list[DeadLetter]:
+        return self._letters.newest(metric, limit, before)
+
+    def backfill(self, messages: Iterable[ScheduleMessage]) -> int:
+        queue = SqliteQueue(self._path, self._clock)
+        try:
+            return queue.send_backfill(messages)
+        finally:
+            queue.close()
+
+    def redrive(self, letters: Iterable[DeadLetter]) -> int:
+        return self._letters.redrive(letters)
+
+    def pause(self, metric: str) -> None:
+        with sqlite_errors(StoreError, self._path):
+            pause_metric(self._connection, metric, self._clock.now())
+
+    def resume(self, metric: str) -> None:
+        with sqlite_errors(StoreError, self._path):
+            resume_metric(self._connection, metric)
+
+    def companies(self, now: datetime) -> list[CompanyState]:
+        return []
+
+    def close(self) -> None:
+        self._letters.close()
+        self._connection.close()
+
+
+def _target(metric: KnownMetric, paused_since: datetime | None) -> PolledTarget:
+    return PolledTarget(
+        metric.name, metric.interval_seconds, metric.lag_seconds, metric.first_slot, paused_since
+    )

@@ -1,0 +1,116 @@
+"""What the dashboard asks of a home, one machine or AWS: the questions, and the values that answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from kizami.coverage import Completeness, Gap, Span
+from kizami.local.buckets import Bucket
+from kizami.local.dead_letters import DeadLetter, DeadLetterKey
+from kizami.local.reader import Lateness, PendingSlot, QueueDepth, StoredSlot
+from kizami.messages import MetricRecord, ScheduleMessage
+
+
+@dataclass(frozen=True, slots=True)
+class PolledTarget:
+    """A target as its home remembers it; its slots are expected from `first_slot` on."""
+
+    name: str
+    interval_seconds: int
+    lag_seconds: int
+    first_slot: datetime
+    paused_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SlotCounts:
+    """How many slots of a range are stored, on the queue and dead."""
+
+    stored: int = 0
+    pending: int = 0
+    dead: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SlotDetails:
+    """All that is known about the slots of one metric in a range."""
+
+    stored: Sequence[StoredSlot] = ()
+    pending: Sequence[PendingSlot] = ()
+    dead: Sequence[DeadLetter] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompanyState:
+    """A company of the aggregation batch: since when it is locked, and its points of the month."""
+
+    company_id: str
+    locked_since: datetime | None
+    users: int
+    points: int
+
+
+class Source(Protocol):
+    """Read and repair one home's data.
+
+    Ranges are [start, end), answers ascend, an unknown metric has no slots. One thread asks at a time.
+    Errors: StoreError and QueueError when the home cannot answer; then nothing has been half-done.
+    """
+
+    backend: str
+
+    def targets(self) -> list[PolledTarget]:
+        """Every target there is or was, by name."""
+
+    def newest_slots(self) -> dict[str, datetime]:
+        """The newest stored slot of each metric that has one."""
+
+    def slot_counts(self, spans: Mapping[str, Span]) -> dict[str, SlotCounts]:
+        """Where the slots of each metric's span are."""
+
+    def completeness(self, spans: Mapping[str, Span]) -> dict[str, Completeness]:
+        """How much of each metric's span is stored."""
+
+    def missing(self, spans: Mapping[str, Span]) -> dict[str, list[Gap]]:
+        """The runs of slots that are neither stored nor pending nor dead, for each metric that has any."""
+
+    def slot_details(self, metric: str, start: datetime, end: datetime) -> SlotDetails:
+        """What is known about each slot of a range of hours."""
+
+    def records(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
+        """The metric's records."""
+
+    def buckets(self, metric: str, start: datetime, end: datetime, seconds: int) -> list[Bucket]:
+        """The records in stretches of `seconds` since 1970; stretches without a record are left out."""
+
+    def queue_depth(self, now: datetime) -> QueueDepth:
+        """How full the queue is."""
+
+    def lateness(self, start: datetime, end: datetime) -> Lateness:
+        """How late the live polls of the range were."""
+
+    def dead_letters(
+        self, metric: str | None, limit: int, before: DeadLetterKey | None = None
+    ) -> list[DeadLetter]:
+        """Those of one metric or of all, newest first, from after `before` on; all if the limit is negative."""
+
+    def backfill(self, messages: Iterable[ScheduleMessage]) -> int:
+        """Ask for past slots again, after the live ones; how many of them were missing until now."""
+
+    def redrive(self, letters: Iterable[DeadLetter]) -> int:
+        """Put dead letters back on the queue; how many went back."""
+
+    def pause(self, metric: str) -> None:
+        """Poll it no more until it is resumed, also after a restart. Again: changes nothing."""
+
+    def resume(self, metric: str) -> None:
+        """Poll it again. What was due in the meantime is missing until it is backfilled."""
+
+    def companies(self, now: datetime) -> list[CompanyState]:
+        """The companies of the aggregation batch, by id; none where it does not run."""
+
+    def close(self) -> None:
+        """Give back what it holds."""
