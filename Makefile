@@ -1,6 +1,6 @@
 # Every target sets up what it needs in .venv; a second run finds it done.
 .DEFAULT_GOAL := help
-.PHONY: help up test check fmt clean lock
+.PHONY: help up test check fmt openapi clean lock
 
 PYTHON ?= python3
 VENV := .venv
@@ -26,6 +26,10 @@ check: $(VENV)/.dev  ## ruff, strict mypy, and the house's own rules
 fmt: $(VENV)/.dev  ## put the code into its one format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+openapi: $(VENV)/.dev  ## write the openapi.json that the mock API serves from docs/openapi.yaml
+	@$(BIN)/python -c 'import json, yaml; json.dump(yaml.safe_load(open("docs/openapi.yaml")), \
+	  open("src/kizami/mock_api/openapi.json", "w"), indent=1)'
 
 clean:  ## remove everything that make has made
 	rm -rf $(VENV) .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

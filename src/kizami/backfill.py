@@ -9,10 +9,10 @@ from kizami.coverage import Gap
 from kizami.messages import ScheduleMessage
 from kizami.sender import message_for_slot
 from kizami.slots import slots_between
-from kizami.targets import Target
+from kizami.targets import Paced
 
 
-def plan_backfill(target: Target, gaps: Iterable[Gap], limit: int | None = None) -> Iterator[ScheduleMessage]:
+def plan_backfill(target: Paced, gaps: Iterable[Gap], limit: int | None = None) -> Iterator[ScheduleMessage]:
     """The messages that ask for the slots of `gaps` again, oldest first, at most `limit`.
 
     Every request names its window, so a slot can be asked for at any later time; a slot that got its

@@ -9,7 +9,7 @@ from enum import Enum
 
 from kizami.errors import InvalidInput
 from kizami.slots import floor_to_slot, shift, slots_between, to_utc
-from kizami.targets import Target
+from kizami.targets import Paced
 
 
 class SlotState(Enum):
@@ -67,11 +67,16 @@ class Completeness:
         """1.0 when nothing was expected: nothing is missing."""
         return self.stored / self.expected if self.expected else 1.0
 
+    @property
+    def missing(self) -> int:
+        """How many are not stored."""
+        return self.expected - self.stored
+
     def __str__(self) -> str:
         return f"{self.stored}/{self.expected}"
 
 
-def due_span(target: Target, since: datetime, now: datetime, grace_seconds: float = 0) -> Span:
+def due_span(target: Paced, since: datetime, now: datetime, grace_seconds: float = 0) -> Span:
     """The slots from `since` that were due by `now`, less a grace for those still on their way.
 
     A slot is due at its tick, `lag` after it starts.

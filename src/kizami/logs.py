@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
+from time import gmtime
 from typing import Any, TextIO
 
 from kizami.slots import shorten
@@ -46,8 +47,24 @@ def _as_text(value: object) -> str:
 
 def use_json_logs(level: int = logging.INFO, stream: TextIO | None = None) -> None:
     """Send the log of everything in kizami to `stream` (default stderr) as JSON lines, and only there."""
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonFormatter())
+    _send_logs(stream or sys.stderr, JsonFormatter(), level)
+
+
+def use_logs(level: int = logging.INFO, stream: TextIO | None = None) -> None:
+    """JSON lines, or plain lines of time, level and message where a person reads along: on a terminal."""
+    stream = stream or sys.stderr
+    _send_logs(stream, _plain_formatter() if stream.isatty() else JsonFormatter(), level)
+
+
+def _plain_formatter() -> logging.Formatter:
+    formatter = logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%SZ")
+    formatter.converter = gmtime
+    return formatter
+
+
+def _send_logs(stream: TextIO, formatter: logging.Formatter, level: int) -> None:
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(formatter)
     logger = logging.getLogger("kizami")
     logger.handlers[:] = [handler]
     logger.setLevel(level)

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from kizami.messages import ScheduleMessage
 from kizami.slots import Window, floor_to_minute, shift
-from kizami.targets import Target
+from kizami.targets import Paced, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,6 @@ def message_at_tick(tick: datetime, target: Target) -> ScheduleMessage:
     return message_for_slot(shift(tick, -target.lag_seconds), target)
 
 
-def message_for_slot(slot: datetime, target: Target) -> ScheduleMessage:
+def message_for_slot(slot: datetime, target: Paced) -> ScheduleMessage:
     """The message that asks for one slot, live or long past."""
     return ScheduleMessage(Window.of_slot(slot, target.interval_seconds), target.name)

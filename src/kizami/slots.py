@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 
 from kizami.errors import InvalidInput
@@ -155,12 +155,14 @@ _ISO_BASIC = re.compile(
     r"(?:[.,](?P<fraction>\d+))?(?P<offset>Z|[+-]\d\d(?:\d\d)?)",
     re.ASCII,
 )
+_FRACTION_DIGITS = 600  # more than any clock gives; int() refuses strings without end
 
 
 def parse_iso8601(text: str, field: str = "timestamp") -> datetime:
     """The instant that any valid ISO 8601 date-time names, in UTC, cut to the microsecond.
 
     Refused: times without an offset (they name no instant), leap seconds, years outside 0001 to 9999.
+    The offset -00:00, which only RFC 3339 knows, is read as UTC.
     """
     match = _ISO_EXTENDED.fullmatch(text) or _ISO_BASIC.fullmatch(text)
     if match is None:
@@ -169,45 +171,48 @@ def parse_iso8601(text: str, field: str = "timestamp") -> datetime:
         )
     try:
         return _instant_of(match)
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         raise InvalidInput(field, f"{shorten(text)} is not a real time: {error}") from None
+    except OverflowError:
+        raise InvalidInput(field, f"{shorten(text)} is outside years 0001 to 9999 in UTC") from None
 
 
 def _instant_of(match: re.Match[str]) -> datetime:
     hour, minute, second = (int(match[part] or 0) for part in ("hour", "minute", "second"))
-    # A decimal fraction belongs to the lowest unit that is written: hours, minutes or seconds.
-    unit = 1 if match["second"] else 60 if match["minute"] else 3600
     digits = match["fraction"] or "0"
-    fraction = timedelta(microseconds=int(digits[:12]) * unit * 1_000_000 // 10 ** len(digits[:12]))
-    days = timedelta(0)
-    if hour == 24:  # the end of a day, which is the start of the next
-        if minute or second or fraction:
-            raise ValueError("hour 24 is only valid as 24:00:00")
-        hour, days = 0, timedelta(days=1)
-    day = _date_of(match["date"])
-    moment = datetime.combine(day, time(hour, minute, second, tzinfo=_zone_of(match["offset"])))
-    return (moment + fraction + days).astimezone(UTC)
+    end_of_day = hour == 24  # which is the start of the next
+    if end_of_day and (minute or second or digits.strip("0")):
+        raise ValueError("hour 24 is only valid as 24:00:00")
+    moment = datetime.combine(_date_of(match["date"]), time(0 if end_of_day else hour, minute, second), UTC)
+    # A decimal fraction belongs to the lowest unit that is written: hours, minutes or seconds.
+    fraction = _fraction_of(digits, 1 if match["second"] else 60 if match["minute"] else 3600)
+    # One sum: only the instant must lie in years 0001 to 9999, not a step on the way to it.
+    return moment + (timedelta(days=end_of_day) + fraction - _offset_of(match["offset"]))
+
+
+def _fraction_of(digits: str, unit_seconds: int) -> timedelta:
+    digits = digits[:_FRACTION_DIGITS]
+    return timedelta(microseconds=int(digits) * unit_seconds * 1_000_000 // 10 ** len(digits))
 
 
 def _date_of(text: str) -> date:
     year, rest = int(text[:4]), text[4:].replace("-", "")
-    if len(rest) == 3:  # an ordinal date: the day of the year
-        day = date(year, 1, 1) + timedelta(days=int(rest) - 1)
-        if day.year != year:
-            raise ValueError(f"day {rest} is not in year {year:04d}")
-        return day
-    return date.fromisoformat(text)
+    if rest.startswith("W"):
+        return date.fromisocalendar(year, int(rest[1:3]), int(rest[3]))
+    if len(rest) == 4:
+        return date(year, int(rest[:2]), int(rest[2:]))
+    if not 1 <= int(rest) <= date(year, 12, 31).timetuple().tm_yday:
+        raise ValueError(f"day {rest} is not in year {year:04d}")
+    return date(year, 1, 1) + timedelta(days=int(rest) - 1)
 
 
-def _zone_of(text: str) -> timezone:
-    if text == "Z":
-        return UTC
+def _offset_of(text: str) -> timedelta:
     digits = text[1:].replace(":", "")
-    hours, minutes = int(digits[:2]), int(digits[2:] or 0)
+    hours, minutes = int(digits[:2] or 0), int(digits[2:] or 0)
     if hours > 23 or minutes > 59:
         raise ValueError(f"{text} is not an offset")
     offset = timedelta(hours=hours, minutes=minutes)
-    return timezone(-offset if text[0] == "-" else offset)
+    return -offset if text[0] == "-" else offset
 
 
 def shorten(value: object, limit: int = 60) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Protocol
 
 from kizami.errors import ConfigurationError, InvalidInput
 from kizami.slots import DEFAULT_INTERVAL_SECONDS, parse_duration, require_interval, shorten
@@ -43,6 +43,17 @@ class SecretReference:
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.name}"
+
+
+class Paced(Protocol):
+    """What the plan and coverage ask of a target; a store's memory of a former one has it too."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def interval_seconds(self) -> int: ...
+    @property
+    def lag_seconds(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,8 +18,9 @@ from kizami.local.database import open_database, transaction
 from kizami.local.metrics import register_targets
 from kizami.local.moments import to_ms, to_seconds
 from kizami.local.queue import SqliteQueue
-from kizami.local.reader import Reader, lateness_of
+from kizami.local.reader import Reader
 from kizami.local.store import store_batch
+from kizami.readings import lateness_of
 from kizami.sender import message_for_slot
 from kizami.targets import Target
 
@@ -139,7 +141,7 @@ def test_lateness_speaks_of_live_polls_only(reader: Reader) -> None:
 
 @given(st.lists(st.integers(0, 10_000), min_size=1))
 def test_percentiles_are_values_that_occur_with_at_least_that_share_at_or_below(late: list[int]) -> None:
-    lateness = lateness_of(sorted(late))
+    lateness = lateness_of(sorted(Counter(late).items()))
     for percent, value in ((50, lateness.p50_ms), (99, lateness.p99_ms)):
         assert value in late
         assert sum(each <= value for each in late) * 100 >= percent * len(late)

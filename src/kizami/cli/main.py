@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
+from typing import Any
 
 import click
 
@@ -18,7 +21,18 @@ from kizami.errors import (
 
 # verb -> what it does, in the order of `kizami --help`; the verb's module is kizami.cli.<verb>.
 VERBS = {
+    "status": "Show how the collection is doing.",
+    "targets": "Check and list what is polled.",
+    "query": "Show a metric's records.",
+    "chart": "Draw a metric in the terminal.",
+    "gaps": "List the slots that nobody has collected.",
+    "backfill": "Collect past slots.",
+    "dead-letters": "List, retry or forget the slots that were given up.",
+    "export": "Write records as CSV, JSON lines or Parquet.",
+    "doctor": "Check this machine and every target.",
+    "init": "Write a commented kizami.toml.",
     "mock": "Serve the mock AI employee API.",
+    "completion": "Print the completion script of your shell.",
 }
 
 # Exit codes, see docs/cli.md. Click itself uses 1 for an abort and 2 for usage.
@@ -38,6 +52,16 @@ class VerbGroup(click.Group):
         command: click.Command = module.command
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            outcome = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Whoever reads our output has had enough of it, as `head` does: that is no failure.
+            _drop_output()
+            return OK
+        return outcome
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
             formatter.write_dl(list(VERBS.items()))
@@ -51,17 +75,48 @@ def kizami() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit; a user's mistake is one line on stderr, never a traceback."""
+    _prepare_output()
     try:
-        outcome = kizami.main(args=arguments, standalone_mode=False)
+        outcome = kizami.main(args=arguments, prog_name="kizami", standalone_mode=False)
         sys.exit(outcome if isinstance(outcome, int) else OK)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        sys.exit(USAGE)
+    except click.ClickException as error:
+        click.echo(f"kizami: {one_line(error)}", err=True)
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(INTERRUPTED)
     except KizamiError as error:
         click.echo(f"kizami: {error}", err=True)
         sys.exit(exit_code(error))
+    except OSError as error:  # stdout is a file on a full disk, most likely: adapters translate their own
+        _drop_output()
+        click.echo(f"kizami: {error}", err=True)
+        sys.exit(FAILURE)
+
+
+def _prepare_output() -> None:
+    """Let every text be written, whatever the locale, and also where there is no stdout or stderr at all."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """What is still to be written goes nowhere, so that nothing complains on the way out."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def one_line(error: click.ClickException) -> str:
+    """What Click has to say, in one line, and for a usage error the help to read."""
+    problem = " ".join(error.format_message().split()).removesuffix(".")
+    if not isinstance(error, click.UsageError):
+        return problem
+    return f"{problem} (see {error.ctx.command_path if error.ctx else 'kizami'} --help)"
 
 
 def exit_code(error: KizamiError) -> int:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from kizami.coverage import Span, due_span
 from kizami.dashboard.source import PolledTarget
-from kizami.local.buckets import Bucket
+from kizami.readings import Bucket
 
 MAX_POINTS = 1500
 # From ten minutes up the store has its tallies; a finer grain reads every slot, so only so many of them.
@@ -53,7 +53,12 @@ def choose_grain(start: datetime, end: datetime, interval_seconds: int) -> int:
 
 
 def draw(
-    target: PolledTarget, start: datetime, end: datetime, grain_seconds: int, buckets: Iterable[Bucket], now: datetime
+    target: PolledTarget,
+    start: datetime,
+    end: datetime,
+    grain_seconds: int,
+    buckets: Iterable[Bucket],
+    now: datetime,
 ) -> Chart:
     """Every bucket of the range as a point. Buckets begin at multiples of the grain, the first one at or before
     `start`."""
@@ -83,5 +88,3 @@ def _point(start: datetime, bucket: Bucket | None, expected: int) -> Point:
 
 def _expected(start: datetime, end: datetime, due: Span) -> int:
     return Span(max(start, due.start), max(start, min(end, due.end)), due.interval_seconds).expected
-
-

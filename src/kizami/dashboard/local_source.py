@@ -9,15 +9,16 @@ from pathlib import Path
 from kizami.coverage import Completeness, Gap, Span
 from kizami.dashboard.source import CompanyState, PolledTarget, SlotCounts, SlotDetails
 from kizami.errors import StoreError
-from kizami.local.buckets import Bucket, read_buckets
+from kizami.local.buckets import read_buckets
 from kizami.local.database import open_database, sqlite_errors
-from kizami.local.dead_letters import DeadLetter, DeadLetterKey, DeadLetters
+from kizami.local.dead_letters import DeadLetters
 from kizami.local.metrics import KnownMetric, known_metric
-from kizami.local.missing import find_missing
+from kizami.local.missing import count_dead, count_pending, find_missing
 from kizami.local.pauses import pause_metric, paused_metrics, resume_metric
 from kizami.local.queue import SqliteQueue
-from kizami.local.reader import Lateness, QueueDepth, Reader
+from kizami.local.reader import Reader
 from kizami.messages import MetricRecord, ScheduleMessage
+from kizami.readings import Bucket, DeadLetter, DeadLetterKey, Lateness, QueueDepth
 
 
 class WallClock:
@@ -54,10 +55,8 @@ class LocalSource:
 
     def slot_counts(self, spans: Mapping[str, Span]) -> dict[str, SlotCounts]:
         stored = self._reader.completeness(spans)
-        pending, dead = self._reader.pending_counts(spans), self._reader.dead_counts_in(spans)
-        return {
-            name: SlotCounts(stored[name].stored, pending.get(name, 0), dead.get(name, 0)) for name in spans
-        }
+        pending, dead = count_pending(self._reader, spans), count_dead(self._reader, spans)
+        return {name: SlotCounts(stored[name].stored, pending.get(name, 0), dead.get(name, 0)) for name in spans}
 
     def completeness(self, spans: Mapping[str, Span]) -> dict[str, Completeness]:
         return self._reader.completeness(spans)
@@ -115,6 +114,4 @@ class LocalSource:
 
 
 def _target(metric: KnownMetric, paused_since: datetime | None) -> PolledTarget:
-    return PolledTarget(
-        metric.name, metric.interval_seconds, metric.lag_seconds, metric.first_slot, paused_since
-    )
+    return PolledTarget(metric.name, metric.interval_seconds, metric.lag_seconds, metric.first_slot, paused_since)

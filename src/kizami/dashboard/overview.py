@@ -9,7 +9,7 @@ from enum import Enum
 
 from kizami.coverage import Completeness, Span, due_span
 from kizami.dashboard.source import PolledTarget, SlotCounts
-from kizami.local.reader import Lateness, QueueDepth
+from kizami.readings import Lateness, QueueDepth
 
 # A slot that was due this recently may still be on its way through a healthy pipeline.
 GRACE_SECONDS = 3

@@ -16,7 +16,13 @@ log = logging.getLogger(__name__)
 
 def problem(status: int, detail: str, **fields: str) -> JSONResponse:
     """The answer that says what is wrong; further members name the place."""
-    body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail, **fields}
+    body = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        **fields,
+    }
     return JSONResponse(body, status, media_type="application/problem+json")
 
 

@@ -92,7 +92,9 @@ def access_for(host: str, token: str | None, allowed_hosts: Iterable[str] = ()) 
     if token is not None and (len(token) < MIN_TOKEN_LENGTH or not token.isascii() or not token.isprintable()):
         raise ConfigurationError("token", f"must be at least {MIN_TOKEN_LENGTH} printable ASCII characters")
     if token is None and not is_loopback(host):
-        raise ConfigurationError("--host", f"{host} is open to others: set a token and name its variable in --token-env")
+        raise ConfigurationError(
+            "--host", f"{host} is open to others: set a token and name its variable in --token-env"
+        )
     names = {name.lower() for name in (host, *allowed_hosts)}
     unspecified = is_address(host) and ipaddress.ip_address(host).is_unspecified
     return Access(LOOPBACK_NAMES | names, any_address=unspecified, token=token)

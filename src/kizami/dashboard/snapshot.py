@@ -22,7 +22,7 @@ from kizami.dashboard.overview import (
 )
 from kizami.dashboard.source import CompanyState, PolledTarget, Source
 from kizami.errors import InvalidInput
-from kizami.local.dead_letters import DeadLetter
+from kizami.readings import DeadLetter
 from kizami.slots import shorten
 
 LISTED = 50  # rows of a list on the page; its JSON has them all

@@ -8,10 +8,9 @@ from datetime import datetime
 from typing import Protocol
 
 from kizami.coverage import Completeness, Gap, Span
-from kizami.local.buckets import Bucket
-from kizami.local.dead_letters import DeadLetter, DeadLetterKey
-from kizami.local.reader import Lateness, PendingSlot, QueueDepth, StoredSlot
+from kizami.local.reader import PendingSlot, StoredSlot
 from kizami.messages import MetricRecord, ScheduleMessage
+from kizami.readings import Bucket, DeadLetter, DeadLetterKey, Lateness, QueueDepth
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from kizami.dashboard.grid import Cell
 from kizami.dashboard.overview import Overview, Verdict
 from kizami.dashboard.snapshot import FoundGap, TargetStatus
 from kizami.dashboard.source import CompanyState
-from kizami.local.dead_letters import DeadLetter
 from kizami.messages import MetricRecord
+from kizami.readings import DeadLetter
 from kizami.slots import format_instant
 
 RECORD_COLUMNS = ("metric", "slot", "count", "collectedAt")

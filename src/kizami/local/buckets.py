@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +10,7 @@ import apsw
 from kizami.local.database import TALLY_SECONDS
 from kizami.local.metrics import KnownMetric
 from kizami.local.moments import from_seconds, to_seconds
+from kizami.readings import Bucket
 
 # Both are one aggregate: SQLite works through weeks without the interpreter's lock.
 _FROM_TALLIES = f"""
@@ -29,17 +29,6 @@ WITH RECURSIVE grid (slot) AS (
 SELECT s.slot - s.slot % :seconds, count(*), min(count), max(count), sum(count)
 FROM grid CROSS JOIN slots AS s ON s.slot = grid.slot AND metric_id = :metric GROUP BY 1
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Bucket:
-    """The stored counts of a stretch of slots, drawn together."""
-
-    start: datetime
-    stored: int
-    lowest: int
-    highest: int
-    total: int
 
 
 def read_buckets(

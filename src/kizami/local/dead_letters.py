@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -14,9 +13,8 @@ from kizami.errors import QueueError
 from kizami.local.database import open_database, sqlite_errors, transaction
 from kizami.local.moments import from_ms, from_seconds, to_ms, to_seconds
 from kizami.local.queue import BACKFILL, PIECE, RETRY
-from kizami.messages import ScheduleMessage
 from kizami.ports import Clock
-from kizami.slots import Window, shift
+from kizami.readings import DeadLetter, DeadLetterKey
 
 _SELECT = """
 SELECT d.slot, name, seconds, receives, sent_ms, died_ms, reason, priority
@@ -38,34 +36,6 @@ INSERT INTO messages (slot, metric_id, seconds, priority, due_ms, visible_ms, se
 SELECT slot, metric_id, seconds, max(priority, {RETRY}), due_ms, ?2, ?2, reason FROM dead_letters WHERE {_THESE}
 """
 _FORGET = f"DELETE FROM dead_letters WHERE {_THESE}"
-
-
-# What orders dead letters: when it died, its slot, its metric.
-DeadLetterKey = tuple[datetime, datetime, str]
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
-    """A slot that was given up: how often it was tried, from when to when, and its last error."""
-
-    slot: datetime
-    metric: str
-    interval_seconds: int
-    receives: int
-    sent_at: datetime
-    died_at: datetime
-    reason: str
-    backfill: bool
-
-    @property
-    def key(self) -> DeadLetterKey:
-        """Its place among the dead letters."""
-        return self.died_at, self.slot, self.metric
-
-    @property
-    def message(self) -> ScheduleMessage:
-        """The message that nobody could settle."""
-        return ScheduleMessage(Window(self.slot, shift(self.slot, self.interval_seconds)), self.metric)
 
 
 class DeadLetters:

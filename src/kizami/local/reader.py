@@ -6,6 +6,7 @@ are read piece by piece. Ranges are [start, end), their order is ascending, an u
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from kizami.local.database import TALLY_SECONDS, open_database, sqlite_errors
 from kizami.local.metrics import KnownMetric, known_metric, known_metrics
 from kizami.local.moments import from_ms, from_seconds, to_ms, to_seconds
 from kizami.messages import MetricRecord
+from kizami.readings import Lateness, QueueDepth, lateness_of
 
 # The buckets in which the metric has rows, found by hopping from one bucket to the next.
 _BUCKETS = """
@@ -54,7 +56,15 @@ SELECT name, sum(stored) FROM (
 ) JOIN metrics ON id = metric_id GROUP BY metric_id
 """
 
-_LATENESS = "SELECT late_ms FROM slots WHERE slot >= ? AND slot < ? AND NOT backfilled ORDER BY late_ms"
+# A few hundred distinct values stand for the hundreds of thousands of polls of an hour.
+_LATENESS = """
+SELECT late_ms, count(*) FROM slots WHERE slot >= ? AND slot < ? AND NOT backfilled GROUP BY 1 ORDER BY 1
+"""
+
+_NEWEST = """
+SELECT name, max(newest) FROM tallies JOIN metrics ON id = metric_id WHERE bucket >= ? GROUP BY metric_id
+"""
+_RECENT_SECONDS = 3600
 
 _DEPTH = """
 SELECT ifnull(sum(NOT held AND visible_ms <= :now), 0),
@@ -92,32 +102,6 @@ class PendingSlot:
     last_error: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class QueueDepth:
-    """How full the queue is: due and waiting, not yet due (planned or backing off), in somebody's hands, dead."""
-
-    waiting: int
-    delayed: int
-    in_flight: int
-    dead: int
-    oldest_age_seconds: float
-
-    @property
-    def pending(self) -> int:
-        """All that is on the queue."""
-        return self.waiting + self.delayed + self.in_flight
-
-
-@dataclass(frozen=True, slots=True)
-class Lateness:
-    """From the planned moment to the request, over the live polls of a range."""
-
-    polls: int
-    p50_ms: int
-    p99_ms: int
-    max_ms: int
-
-
 class Reader:
     """Reads one database; make one for each thread."""
 
@@ -142,8 +126,12 @@ class Reader:
 
     def newest_slots(self) -> dict[str, datetime]:
         """The newest stored slot of each metric that has one."""
-        sql = "SELECT name, max(newest) FROM tallies JOIN metrics ON id = metric_id GROUP BY metric_id"
-        return {name: from_seconds(newest) for name, newest in self._rows(sql)}
+        ((last,),) = self.rows("SELECT ifnull(max(bucket), 0) FROM tallies")
+        newest = dict(self.rows(_NEWEST, (last - _RECENT_SECONDS,)))
+        # Weeks of tallies are read through only for a metric that has been silent for a while.
+        if len(newest) < len(self.metrics()):
+            newest = dict(self.rows(_NEWEST, (0,)))
+        return {name: from_seconds(slot) for name, slot in newest.items()}
 
     def records(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
         """The metric's records."""
@@ -163,7 +151,7 @@ class Reader:
         names = {metric.id: metric.name for metric in self.metrics().values()}
         sql = "SELECT slot, metric_id, count, collected_ms FROM slots WHERE slot >= ? AND slot < ?"
         for piece in _pieces(to_seconds(start), to_seconds(end), 60):
-            for slot, number, count, collected in self._rows(sql, piece):
+            for slot, number, count, collected in self.rows(sql, piece):
                 yield MetricRecord(names[number], from_seconds(slot), count, from_ms(collected))
 
     def stored_slots(self, metric: str, start: datetime, end: datetime) -> Iterator[datetime]:
@@ -194,7 +182,7 @@ class Reader:
         head, tail = -(-first // TALLY_SECONDS) * TALLY_SECONDS, last - last % TALLY_SECONDS
         if head > tail:
             head = tail = first
-        return dict(self._rows(_COUNT_ALL, {"start": first, "head": head, "tail": tail, "end": last}))
+        return dict(self.rows(_COUNT_ALL, {"start": first, "head": head, "tail": tail, "end": last}))
 
     def stored_count(self, metric: str, start: datetime, end: datetime) -> int:
         """How many slots of one metric are stored."""
@@ -212,20 +200,25 @@ class Reader:
 
     def queue_depth(self, now: datetime) -> QueueDepth:
         """The queue at `now`."""
-        ((waiting, delayed, held, dead, oldest_ms),) = self._rows(_DEPTH, {"now": to_ms(now)})
+        ((waiting, delayed, held, dead, oldest_ms),) = self.rows(_DEPTH, {"now": to_ms(now)})
         return QueueDepth(waiting, delayed, held, dead, oldest_ms / 1000)
 
     def dead_counts(self) -> dict[str, int]:
         """How many dead letters each metric has; metrics with none are left out."""
         sql = "SELECT name, count(*) FROM dead_letters JOIN metrics ON id = metric_id GROUP BY metric_id"
-        return dict(self._rows(sql))
+        return dict(self.rows(sql))
 
     def lateness(self, start: datetime, end: datetime, metric: str | None = None) -> Lateness:
         """The lateness of the live polls of one metric or of all."""
         if metric is not None:
             live = (entry.late_ms for entry in self.stored(metric, start, end) if not entry.backfilled)
-            return lateness_of(sorted(live))
-        return lateness_of([late for (late,) in self._rows(_LATENESS, (to_seconds(start), to_seconds(end)))])
+            return lateness_of(sorted(Counter(live).items()))
+        return lateness_of(self.rows(_LATENESS, (to_seconds(start), to_seconds(end))))
+
+    def rows(self, sql: str, bindings: apsw.Bindings | None = None) -> list[tuple[Any, ...]]:
+        """What one statement gives, whole."""
+        with sqlite_errors(StoreError, self._path):
+            return self._connection.execute(sql, bindings).fetchall()
 
     def _counts_of(self, names: list[str], start: datetime, end: datetime) -> dict[str, int]:
         if len(names) == 1:
@@ -244,27 +237,14 @@ class Reader:
         if table == "slots":
             yield from self._slots(columns, bounds, metric.step_seconds)
         else:
-            yield from self._rows(_OF_RANGE.format(table=table, columns=columns), bounds)
+            yield from self.rows(_OF_RANGE.format(table=table, columns=columns), bounds)
 
     def _slots(self, columns: str, bounds: dict[str, int], step: int) -> Iterator[tuple[Any, ...]]:
         sql = _OF_BUCKET.format(columns=columns)
-        for (bucket,) in self._rows(_BUCKETS, {**bounds, "width": TALLY_SECONDS}):
+        for (bucket,) in self.rows(_BUCKETS, {**bounds, "width": TALLY_SECONDS}):
             first = -(-max(bucket, bounds["start"]) // step) * step
             end = min(bucket + TALLY_SECONDS, bounds["end"])
-            yield from self._rows(sql, {**bounds, "start": first, "end": end, "step": step})
-
-    def _rows(self, sql: str, bindings: apsw.Bindings | None = None) -> list[tuple[Any, ...]]:
-        with sqlite_errors(StoreError, self._path):
-            return self._connection.execute(sql, bindings).fetchall()
-
-
-def lateness_of(ascending: list[int]) -> Lateness:
-    """The percentiles of sorted lateness (nearest rank)."""
-    if not ascending:
-        return Lateness(0, 0, 0, 0)
-    polls = len(ascending)
-    p50, p99 = (ascending[-(-polls * percent // 100) - 1] for percent in (50, 99))
-    return Lateness(polls, p50, p99, ascending[-1])
+            yield from self.rows(sql, {**bounds, "start": first, "end": end, "step": step})
 
 
 def _pieces(start: int, end: int, size: int) -> Iterator[tuple[int, int]]:

@@ -54,7 +54,7 @@ class Words:
         return self._in_units(value // 1000)
 
     def _in_units(self, seconds: int) -> str:
-        parts = []
+        parts: list[str] = []
         for unit, size in _UNITS:
             if seconds >= size or (unit == "second" and not parts):
                 parts.append(self(f"unit.{unit}", seconds // size))

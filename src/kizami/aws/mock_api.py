@@ -1,0 +1,30 @@
+"""The Mock API on Lambda: an API Gateway proxy event goes to the responder, its response goes back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kizami.logs import use_json_logs
+from kizami.mock_api.requests_log import log_answer
+from kizami.mock_api.responder import Parameters, respond
+
+use_json_logs()
+
+
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+    """Answer one request that came through a REST API with proxy integration."""
+    method, path = event.get("httpMethod") or "GET", event.get("path") or "/"
+    parameters = read_parameters(event)
+    response = respond(method, path, parameters)
+    log_answer(method, path, parameters, response, getattr(context, "aws_request_id", None))
+    body = "" if method == "HEAD" else response.body.decode()
+    return {"statusCode": response.status, "headers": dict(response.headers), "body": body}
+
+
+def read_parameters(event: Mapping[str, Any]) -> Parameters:
+    """All values of each query parameter; an event without the multi-value form has one a name."""
+    if several := event.get("multiValueQueryStringParameters"):
+        return {name: tuple(values or ()) for name, values in several.items()}
+    single = event.get("queryStringParameters") or {}
+    return {name: (value or "",) for name, value in single.items()}

@@ -1,0 +1,162 @@
+"""What the verbs need of a home of the data, and how they come by it: `--backend local` or `aws`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from functools import wraps
+from pathlib import Path
+from typing import Any, Protocol
+
+from kizami.cli.ranges import TimeRange
+from kizami.cli.settings import config_option, database_option
+from kizami.coverage import Completeness, Gap, Span, due_span
+from kizami.errors import InvalidInput
+from kizami.messages import MetricRecord, ScheduleMessage
+from kizami.readings import DeadLetter, Lateness, QueueDepth
+from kizami.slots import floor_to_slot, shift, shorten
+
+
+class Polling(Enum):
+    """Whether a metric's slots go on: what is paused or no longer configured is not expected to."""
+
+    ON = "on"
+    PAUSED = "paused"
+    REMOVED = "not configured"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric as a home knows it: how it is polled, and the first slot that is expected of it."""
+
+    name: str
+    interval_seconds: int
+    lag_seconds: int
+    first_slot: datetime
+    polling: Polling = Polling.ON
+
+    def due(self, wanted: TimeRange, grace_seconds: float) -> Span:
+        """The slots of a range that are expected and have been due for `grace_seconds`."""
+        return _cut(due_span(self, max(wanted.start, self.first_slot), wanted.now, grace_seconds), wanted.end)
+
+    def whole(self, wanted: TimeRange) -> Span:
+        """All slots of a range that are due, also those from before the metric was first polled."""
+        return _cut(due_span(self, wanted.start, wanted.now), wanted.end)
+
+
+def _cut(span: Span, end: datetime) -> Span:
+    """The slots of `span` that begin before `end`."""
+    if end >= span.end:
+        return span
+    edge = floor_to_slot(end, span.interval_seconds)
+    if edge < end:
+        edge = shift(edge, span.interval_seconds)
+    return Span(span.start, max(span.start, edge), span.interval_seconds)
+
+
+class Backend(Protocol):
+    """A home of the data. Ranges are [start, end), their order is ascending.
+
+    `grace_seconds` is how long a due slot may be on its way to the store; until then it is not missed.
+    Errors: StoreError and QueueError when the home refuses or cannot be reached.
+    """
+
+    @property
+    def grace_seconds(self) -> float: ...
+
+    def metrics(self) -> Mapping[str, Metric]:
+        """Every metric that is configured or has records, by name."""
+
+    def records(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
+        """The metric's records, read piece by piece as they are asked for."""
+
+    def newest_slots(self) -> Mapping[str, datetime]:
+        """The newest stored slot of each metric that has one."""
+
+    def completeness(self, spans: Mapping[str, Span]) -> Mapping[str, Completeness]:
+        """How much of each metric's span is stored."""
+
+    def missing(self, spans: Mapping[str, Span]) -> Mapping[str, Sequence[Gap]]:
+        """The runs of slots of each span that nobody stored, has in hand or gave up."""
+
+    def missing_counts(self, spans: Mapping[str, Span]) -> Mapping[str, int]:
+        """How many slots `missing` would find in each span."""
+
+    def lateness(self, start: datetime, end: datetime) -> Lateness:
+        """From the planned moment to the request, over the live polls of all metrics."""
+
+    def queue_depth(self, now: datetime) -> QueueDepth:
+        """How full the queue is."""
+
+    def send_backfill(self, messages: Iterable[ScheduleMessage]) -> int:
+        """Ask for past slots again; how many were taken. It may be interrupted and repeated at any point."""
+
+    def backfill_depth(self, spans: Mapping[str, Span]) -> int:
+        """How many slots of the spans still wait to be backfilled."""
+
+    def dead_letters(self, metric: str | None = None, limit: int = -1) -> Sequence[DeadLetter]:
+        """The slots that were given up, newest first; no limit if it is negative."""
+
+    def redrive(self, letters: Iterable[DeadLetter]) -> int:
+        """Put them back on the queue with a fresh count of receives; how many went back."""
+
+    def purge(self, letters: Iterable[DeadLetter]) -> int:
+        """Forget them: their slots are missing from then on. How many there were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where the options say that the data is."""
+
+    config: Path | None
+    database: Path
+
+    def opened(self) -> AbstractContextManager[Backend]:
+        """Its backend for the length of a `with`."""
+        from kizami.cli.local_backend import LocalBackend
+
+        return LocalBackend.opened(self)
+
+
+def backend_options(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a verb the options that say where the data is, and its function one `home`."""
+
+    @config_option
+    @database_option
+    @wraps(verb)
+    def with_home(*arguments: Any, config: Path | None, database: Path, **options: Any) -> Any:
+        return verb(*arguments, home=Home(config, database), **options)
+
+    return with_home
+
+
+def find_metric(backend: Backend, name: str) -> Metric:
+    """The metric of that name, else InvalidInput with those that are near or known."""
+    known = backend.metrics()
+    if name in known:
+        return known[name]
+    raise InvalidInput("METRIC", f"{shorten(name)} is not known here; {_suggestion(name, known)}")
+
+
+def _suggestion(name: str, known: Mapping[str, Metric]) -> str:
+    from difflib import get_close_matches
+
+    if not known:
+        return "nothing has been polled yet"
+    near = get_close_matches(name, known, n=3)
+    return f"did you mean {', '.join(near)}?" if near else f"known: {_first_few(known)}"
+
+
+def _first_few(names: Iterable[str], shown: int = 10) -> str:
+    ordered = sorted(names)
+    return ", ".join(ordered[:shown]) + (", …" if len(ordered) > shown else "")
+
+
+def chosen_metrics(backend: Backend, names: Sequence[str]) -> dict[str, Metric]:
+    """The metrics of those names, or all that are being polled if none is named."""
+    if names:
+        return {name: find_metric(backend, name) for name in names}
+    return {name: metric for name, metric in backend.metrics().items() if metric.polling is Polling.ON}

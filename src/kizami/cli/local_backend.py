@@ -1,0 +1,109 @@
+"""The home on one machine: the verbs' questions put to the SQLite file, with or without a daemon at work on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from functools import cached_property
+
+from kizami.cli.backends import Home, Metric, Polling
+from kizami.cli.clock import WallClock
+from kizami.cli.settings import Settings, load_settings
+from kizami.coverage import Completeness, Gap, Span
+from kizami.local.dead_letters import DeadLetters
+from kizami.local.metrics import KnownMetric
+from kizami.local.missing import count_backfill, count_missing, find_missing
+from kizami.local.queue import SqliteQueue
+from kizami.local.reader import Reader
+from kizami.messages import MetricRecord, ScheduleMessage
+from kizami.readings import DeadLetter, Lateness, QueueDepth
+
+
+class LocalBackend:
+    """`backends.Backend` on one database file."""
+
+    # A poll may wait for its turn within the interval, then for the answer and the commit.
+    grace_seconds = 10.0
+
+    def __init__(self, reader: Reader, settings: Settings, home: Home, resources: ExitStack) -> None:
+        self._reader = reader
+        self._settings = settings
+        self._home = home
+        self._resources = resources
+
+    @classmethod
+    @contextmanager
+    def opened(cls, home: Home) -> Iterator[LocalBackend]:
+        """The backend for the length of a `with`."""
+        settings = load_settings(home.config)
+        with ExitStack() as resources:
+            reader = resources.enter_context(Reader.opened(home.database))
+            yield cls(reader, settings, home, resources)
+
+    def metrics(self) -> dict[str, Metric]:
+        known = self._reader.metrics()
+        now = WallClock().now()
+        metrics = {name: self._metric(each) for name, each in known.items()}
+        for target in self._settings.config.targets if self._settings.path else ():
+            if target.name not in known:
+                polling = Polling.ON if target.enabled else Polling.PAUSED
+                pace = target.interval_seconds, target.lag_seconds
+                metrics[target.name] = Metric(target.name, *pace, first_slot=now, polling=polling)
+        return metrics
+
+    def records(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
+        return self._reader.records(metric, start, end)
+
+    def newest_slots(self) -> Mapping[str, datetime]:
+        return self._reader.newest_slots()
+
+    def completeness(self, spans: Mapping[str, Span]) -> Mapping[str, Completeness]:
+        return self._reader.completeness(spans)
+
+    def missing(self, spans: Mapping[str, Span]) -> Mapping[str, Sequence[Gap]]:
+        return find_missing(self._reader, spans)
+
+    def missing_counts(self, spans: Mapping[str, Span]) -> Mapping[str, int]:
+        return count_missing(self._reader, spans)
+
+    def lateness(self, start: datetime, end: datetime) -> Lateness:
+        return self._reader.lateness(start, end)
+
+    def queue_depth(self, now: datetime) -> QueueDepth:
+        return self._reader.queue_depth(now)
+
+    def send_backfill(self, messages: Iterable[ScheduleMessage]) -> int:
+        queue = SqliteQueue(self._home.database, WallClock())
+        self._resources.callback(queue.close)
+        return queue.send_backfill(messages)
+
+    def backfill_depth(self, spans: Mapping[str, Span]) -> int:
+        return count_backfill(self._reader, spans)
+
+    def dead_letters(self, metric: str | None = None, limit: int = -1) -> Sequence[DeadLetter]:
+        return self._letters.newest(metric, limit)
+
+    def redrive(self, letters: Iterable[DeadLetter]) -> int:
+        return self._letters.redrive(letters)
+
+    def purge(self, letters: Iterable[DeadLetter]) -> int:
+        return self._letters.purge(letters)
+
+    @cached_property
+    def _letters(self) -> DeadLetters:
+        letters = DeadLetters(self._home.database, WallClock())
+        self._resources.callback(letters.close)
+        return letters
+
+    def _metric(self, known: KnownMetric) -> Metric:
+        polling = self._polling.get(known.name, Polling.REMOVED if self._settings.path else Polling.ON)
+        return Metric(known.name, known.interval_seconds, known.lag_seconds, known.first_slot, polling)
+
+    @cached_property
+    def _polling(self) -> dict[str, Polling]:
+        """What the file says of each target; without a file, whatever the database knows goes on."""
+        if self._settings.path is None:
+            return {}
+        targets = self._settings.config.targets
+        return {target.name: Polling.ON if target.enabled else Polling.PAUSED for target in targets}

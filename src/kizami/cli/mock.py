@@ -1,0 +1,51 @@
+"""`kizami mock`: the mock AI employee API as a program of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+
+import click
+
+from kizami.logs import use_logs
+from kizami.mock_api.server import DEFAULT_HOST, DEFAULT_PORT, MockServer
+
+
+@click.command(short_help="Serve the mock AI employee API.")
+@click.option("--host", default=DEFAULT_HOST, show_default=True, help="The address to listen on.")
+@click.option(
+    "--port",
+    default=DEFAULT_PORT,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="The port to listen on; 0 lets the system choose.",
+)
+def command(host: str, port: int) -> None:
+    """Serve the mock AI employee API until Ctrl-C.
+
+    GET /response_count?from=…&to=… answers with a count from 0 to 10 that only depends on the minute of
+    `to`; GET /health says whether it is there; GET /openapi.json describes it all.
+    """
+    use_logs()
+    asyncio.run(_serve(host, port))
+
+
+async def _serve(host: str, port: int) -> None:
+    stop = asyncio.Event()
+    with contextlib.suppress(NotImplementedError):  # Windows has no SIGTERM to wait for
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    async with MockServer(host, port) as server:
+        announce(server)
+        await stop.wait()
+
+
+def announce(server: MockServer) -> None:
+    """Say where it listens, and warn where that is not only this machine."""
+    if not server.address.is_loopback:
+        click.echo(
+            f"kizami: warning: {server.address} is not a loopback address: everyone who can reach it may ask, "
+            "there is no authentication",
+            err=True,
+        )
+    click.echo(f"kizami: the mock API is on {server.url} (Ctrl-C ends it)", err=True)

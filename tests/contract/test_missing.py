@@ -1,0 +1,114 @@
+"""Missing slots found by tallies, against the plain way: every slot that is accounted for, one by one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kizami.coverage import Span, find_gaps
+from kizami.local.database import open_database, transaction
+from kizami.local.metrics import register_targets
+from kizami.local.missing import count_backfill, count_missing, find_missing
+from kizami.local.moments import to_ms, to_seconds
+from kizami.local.queue import SqliteQueue
+from kizami.local.reader import Reader
+from kizami.local.store import store_batch
+from kizami.sender import message_for_slot
+from kizami.targets import Target
+
+T0 = datetime(2025, 12, 2, 9, 55, tzinfo=UTC)
+SLOTS = 720
+DAYS_LATER = 2 * 17_280
+CALLS = Target(name="calls", lag_seconds=5)
+
+
+class FixedClock:
+    def now(self) -> datetime:
+        return T0 + timedelta(days=3)
+
+
+def at(index: int) -> datetime:
+    return T0 + timedelta(seconds=5 * index)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An hour of `calls` with small and large holes, then two days of nothing, then ten slots.
+
+    Of the holes, slot 105 is on the queue and slots 400 to 403 are dead. `silent` has nothing at all.
+    """
+    path = tmp_path_factory.mktemp("missing") / "kizami.db"
+    connection = open_database(path, create=True)
+    with transaction(connection):
+        known = register_targets(connection, [CALLS, Target(name="silent")], T0)
+        gone = {0, *range(100, 110), *range(250, 430), 500, SLOTS - 1}
+        indices = [n for n in range(SLOTS) if n not in gone] + list(range(DAYS_LATER, DAYS_LATER + 10))
+        rows = [[to_seconds(at(n)), known["calls"].id, n % 11, to_ms(at(n)) + 5123, 0, 1, 0] for n in indices]
+        store_batch(connection, json.dumps(rows))
+    connection.close()
+    queue = SqliteQueue(path, FixedClock(), visibility_seconds=0, receive_limit=1)
+    queue.send_backfill(message_for_slot(at(n), CALLS) for n in range(400, 404))
+    assert len(queue.receive(10)) == 4
+    assert queue.receive(10) == []  # received as often as allowed: dead
+    queue.send_backfill([message_for_slot(at(105), CALLS)])
+    queue.close()
+    return path
+
+
+@pytest.fixture
+def reader(path: Path) -> Iterator[Reader]:
+    with Reader.opened(path) as reader:
+        yield reader
+
+
+def test_what_is_pending_or_dead_is_not_missing(reader: Reader) -> None:
+    found = find_missing(reader, {"calls": Span(at(0), at(SLOTS), 5)})
+    runs = [(gap.start, gap.slots) for gap in found["calls"]]
+    assert runs == [
+        (at(0), 1),
+        (at(100), 5),
+        (at(106), 4),
+        (at(250), 150),
+        (at(404), 26),
+        (at(500), 1),
+        (at(719), 1),
+    ]
+
+
+def test_a_metric_with_nothing_missing_is_left_out_and_one_with_nothing_at_all_is_one_gap(reader: Reader) -> None:
+    spans = {"calls": Span(at(1), at(100), 5), "silent": Span(at(0), at(SLOTS), 5)}
+    found = find_missing(reader, spans)
+    assert list(found) == ["silent"]
+    assert [(gap.start, gap.end, gap.slots) for gap in found["silent"]] == [(at(0), at(SLOTS), SLOTS)]
+
+
+def test_a_gap_of_days_is_one_gap(reader: Reader) -> None:
+    found = find_missing(reader, {"calls": Span(at(600), at(DAYS_LATER + 10), 5)})
+    assert [(gap.start, gap.end) for gap in found["calls"]] == [(at(719), at(DAYS_LATER))]
+
+
+def test_records_of_a_former_interval_do_not_stand_for_those_of_the_present_one(reader: Reader) -> None:
+    span = Span(at(12 * 10 + 60), at(12 * 10 + 120), 10)  # half of the bucket from 10:05 on, in slots of 10 s
+    plain = list(find_gaps(span, reader.accounted_slots("calls", span.start, span.end)))
+    assert find_missing(reader, {"calls": span}).get("calls", []) == plain
+
+
+@given(st.integers(-200, SLOTS + 200), st.integers(-200, SLOTS + 200))
+def test_over_any_span_it_finds_and_counts_what_the_plain_way_finds(path: Path, first: int, last: int) -> None:
+    span = Span(at(first), at(max(first, last)), 5)
+    with Reader.opened(path) as reader:
+        plain = list(find_gaps(span, reader.accounted_slots("calls", span.start, span.end)))
+        assert find_missing(reader, {"calls": span}).get("calls", []) == plain
+        assert count_missing(reader, {"calls": span}) == {"calls": sum(gap.slots for gap in plain)}
+
+
+def test_waiting_backfill_is_counted_within_the_span_only(reader: Reader) -> None:
+    assert count_backfill(reader, {"calls": Span(at(0), at(SLOTS), 5)}) == 1
+    assert count_backfill(reader, {"calls": Span(at(0), at(105), 5)}) == 0
+    assert count_backfill(reader, {"silent": Span(at(0), at(SLOTS), 5)}) == 0
