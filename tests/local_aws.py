@@ -15,10 +15,9 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 import boto3
+from fetched_tools import dynamodb_local
 from types_boto3_dynamodb import DynamoDBClient
 from types_boto3_sqs import SQSClient
-
-from fetched_tools import dynamodb_local
 
 T = TypeVar("T")
 

@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from local_aws import create_metrics_table, dynamodb_at, environment
 
 from kizami.aws.dynamodb import DynamoDbMetricStore
 from kizami.errors import StoreError
 from kizami.messages import MetricRecord
 from kizami.ports import PutOutcome
-from local_aws import create_metrics_table, dynamodb_at, environment
 
 SLOT = datetime(2025, 12, 2, 10, 23, 5, tzinfo=UTC)
 RECORD = MetricRecord("ai_response_count", SLOT, 7, SLOT + timedelta(seconds=1, microseconds=250_000))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from local_aws import create_queue, environment, sqs_at
 
 from kizami.aws.sqs import QueueNotFound, SqsQueue
 from kizami.errors import QueueError
@@ -13,7 +14,6 @@ from kizami.ports import Received
 from kizami.sender import PlannedMessage, plan_minute
 from kizami.slots import Window
 from kizami.targets import Target
-from local_aws import create_queue, environment, sqs_at
 
 MINUTE = datetime(2025, 12, 2, 10, 23, tzinfo=UTC)
 PLAN = plan_minute(MINUTE, Target())
