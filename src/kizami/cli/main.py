@@ -31,6 +31,7 @@ VERBS = {
     "export": "Write records as CSV, JSON lines or Parquet.",
     "doctor": "Check this machine and every target.",
     "init": "Write a commented kizami.toml.",
+    "dashboard": "Serve the dashboard over a database.",
     "mock": "Serve the mock AI employee API.",
     "completion": "Print the completion script of your shell.",
 }

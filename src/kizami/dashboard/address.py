@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from kizami.dashboard.chart import MAX_RANGE_SECONDS, RANGES
 from kizami.errors import InvalidInput
-from kizami.slots import format_instant, parse_duration, parse_iso8601, shorten
+from kizami.slots import Window, format_instant, parse_duration, parse_iso8601, shorten
 from kizami.targets import require_metric
 
 DEFAULT_RANGE = "15m"
@@ -35,11 +35,11 @@ class View:
     search: str = ""
     after: str = ""
 
-    def window(self, now: datetime) -> tuple[datetime, datetime]:
+    def window(self, now: datetime) -> Window:
         """The chart's range."""
         if self.start is not None and self.end is not None:
-            return self.start, self.end
-        return now - timedelta(seconds=RANGES[self.range]), now
+            return Window(self.start, self.end)
+        return Window(now - timedelta(seconds=RANGES[self.range]), now)
 
     def url(self, **changes: object) -> str:
         """The address of this view with some of it changed; what is as usual is left out."""
@@ -71,12 +71,12 @@ def read_view(query: Mapping[str, str]) -> View:
     """The view that the query names, else InvalidInput naming the parameter."""
     metric = query.get("metric")
     is_zoomed = "from" in query or "to" in query
-    start, end = _read_bounds(query) if is_zoomed else (None, None)
+    zoomed = _read_bounds(query) if is_zoomed else None
     return View(
         metric=require_metric(metric) if metric else None,
         range=_range_name(query.get("range", DEFAULT_RANGE)),
-        start=start,
-        end=end,
+        start=zoomed.start if zoomed else None,
+        end=zoomed.end if zoomed else None,
         until=read_optional_instant(query, "until"),
         minutes=read_number(query, "minutes", DEFAULT_MINUTES, MAX_MINUTES),
         search=query.get("search", "")[:MAX_SEARCH],
@@ -90,7 +90,7 @@ def _range_name(name: str) -> str:
     return name
 
 
-def _read_bounds(query: Mapping[str, str]) -> tuple[datetime, datetime]:
+def _read_bounds(query: Mapping[str, str]) -> Window:
     start, end = read_optional_instant(query, "from"), read_optional_instant(query, "to")
     if start is None or end is None:
         raise InvalidInput("to" if end is None else "from", "is missing; a zoomed view has both from and to")
@@ -119,7 +119,7 @@ def read_number(query: Mapping[str, str], name: str, default: int, most: int) ->
     return int(text)
 
 
-def read_range(query: Mapping[str, str], now: datetime, default_last: str = "1h") -> tuple[datetime, datetime]:
+def read_range(query: Mapping[str, str], now: datetime, default_last: str = "1h") -> Window:
     """[from, to), or the `last` so long; never longer than MAX_RANGE_SECONDS."""
     if "last" in query or not ("from" in query or "to" in query):
         seconds = parse_duration(query.get("last", default_last), "last")
@@ -130,9 +130,9 @@ def read_range(query: Mapping[str, str], now: datetime, default_last: str = "1h"
     return _bounded(start, end or now, "from")
 
 
-def _bounded(start: datetime, end: datetime, name: str) -> tuple[datetime, datetime]:
+def _bounded(start: datetime, end: datetime, name: str) -> Window:
     if start >= end:
         raise InvalidInput(name, "must be before the end of the range")
     if (end - start).total_seconds() > MAX_RANGE_SECONDS:
         raise InvalidInput(name, f"the range is longer than {MAX_RANGE_SECONDS // 86_400} days")
-    return start, end
+    return Window(start, end)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kizami.coverage import Span, due_span
+from kizami.dashboard.overview import grace_seconds
 from kizami.dashboard.source import PolledTarget
 from kizami.readings import Bucket
+from kizami.slots import Window
 
 MAX_POINTS = 1500
 # From ten minutes up the store has its tallies; a finer grain reads every slot, so only so many of them.
@@ -34,7 +36,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """The points of [start, end), one every `grain_seconds`, without a hole in time: a hole in the data is a None."""
+    """The points of [start, end), one every `grain_seconds`: a hole in the data is a point without values."""
 
     start: datetime
     end: datetime
@@ -53,24 +55,18 @@ def choose_grain(start: datetime, end: datetime, interval_seconds: int) -> int:
 
 
 def draw(
-    target: PolledTarget,
-    start: datetime,
-    end: datetime,
-    grain_seconds: int,
-    buckets: Iterable[Bucket],
-    now: datetime,
+    target: PolledTarget, window: Window, grain_seconds: int, buckets: Iterable[Bucket], now: datetime
 ) -> Chart:
-    """Every bucket of the range as a point. Buckets begin at multiples of the grain, the first one at or before
-    `start`."""
-    first = floor_to_grain(start, grain_seconds)
+    """Every bucket of the window as a point, the first one being that in which the window begins."""
+    first = floor_to_grain(window.start, grain_seconds)
     found = {bucket.start: bucket for bucket in buckets}
-    due = due_span(target, target.first_slot, now)
+    due = due_span(target, target.first_slot, now, grace_seconds(target))
     step = timedelta(seconds=grain_seconds)
     points = []
-    while first < end:
+    while first < window.end:
         points.append(_point(first, found.get(first), _expected(first, first + step, due)))
         first += step
-    return Chart(start, end, grain_seconds, tuple(points))
+    return Chart(window.start, window.end, grain_seconds, tuple(points))
 
 
 def floor_to_grain(instant: datetime, grain_seconds: int) -> datetime:

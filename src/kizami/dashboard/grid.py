@@ -103,7 +103,7 @@ def cells_between(
         elif slot >= due.end:
             yield Cell(slot, CellState.AHEAD)
         elif slot in pending:
-            yield _pending_cell(pending[slot])
+            yield _pending_cell(pending[slot], now)
         else:
             yield Cell(slot, CellState.MISSING if slot >= due.start else CellState.UNKNOWN)
 
@@ -118,8 +118,11 @@ def _stored_cell(entry: StoredSlot) -> Cell:
     return Cell(entry.slot, state, entry.count, entry.late_ms, entry.receives)
 
 
-def _pending_cell(entry: PendingSlot) -> Cell:
-    return Cell(entry.slot, CellState.PENDING, tries=entry.receives, reason=entry.last_error)
+def _pending_cell(entry: PendingSlot, now: datetime) -> Cell:
+    # Polls are spread over the interval: until its own moment comes, nothing is late.
+    is_ahead = entry.due_at > now and not entry.receives
+    state = CellState.AHEAD if is_ahead else CellState.PENDING
+    return Cell(entry.slot, state, tries=entry.receives, reason=entry.last_error)
 
 
 def rows_of(cells: Iterable[Cell]) -> list[Row]:

@@ -10,9 +10,10 @@ from enum import Enum
 from kizami.coverage import Completeness, Span, due_span
 from kizami.dashboard.source import PolledTarget, SlotCounts
 from kizami.readings import Lateness, QueueDepth
+from kizami.slots import Window, floor_to_slot
 
-# A slot that was due this recently may still be on its way through a healthy pipeline.
-GRACE_SECONDS = 3
+# A slot may be asked for at any moment of the interval that follows its tick, and then has an answer to wait for.
+GRACE_SECONDS = 5
 LAST_MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
@@ -78,9 +79,14 @@ class Verdict:
     finding: Finding
 
 
+def grace_seconds(target: PolledTarget) -> float:
+    """How long after its tick a slot may still be on its way through a healthy pipeline."""
+    return target.interval_seconds + GRACE_SECONDS
+
+
 def recent_span(target: PolledTarget, back: timedelta, now: datetime) -> Span:
     """The slots of the last `back` that were due in time to be stored by now; none from before it was known."""
-    latest = due_span(target, target.first_slot, now, GRACE_SECONDS)
+    latest = due_span(target, target.first_slot, now, grace_seconds(target))
     slots = int(back.total_seconds()) // target.interval_seconds
     start = latest.end - timedelta(seconds=slots * target.interval_seconds)
     return Span(max(start, latest.start), latest.end, target.interval_seconds)
@@ -89,6 +95,14 @@ def recent_span(target: PolledTarget, back: timedelta, now: datetime) -> Span:
 def recent_spans(targets: Sequence[PolledTarget], back: timedelta, now: datetime) -> dict[str, Span]:
     """The recent span of each target by name."""
     return {target.name: recent_span(target, back, now) for target in targets}
+
+
+def span_within(target: PolledTarget, window: Window, now: datetime) -> Span:
+    """The slots of a window that were due in time to be stored by now."""
+    due = due_span(target, max(window.start, target.first_slot), now, grace_seconds(target))
+    interval = target.interval_seconds
+    end = floor_to_slot(window.end + timedelta(seconds=interval, microseconds=-1), interval)
+    return Span(due.start, max(due.start, min(due.end, end)), interval)
 
 
 def tally_slots(span: Span, counts: SlotCounts) -> SlotTally:

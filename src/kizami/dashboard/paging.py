@@ -47,19 +47,18 @@ def read_cursor(text: str | None, *kinds: type) -> Cursor | None:
     return cursor
 
 
-ReadPage = Callable[[Cursor | None], Awaitable[Page]]
+ReadPage = Callable[[Cursor], Awaitable[Page]]
 
 
-async def csv_of(read_page: ReadPage, columns: Sequence[str]) -> AsyncIterator[str]:
+async def csv_of(first: Page, read_page: ReadPage, columns: Sequence[str]) -> AsyncIterator[str]:
     """All items from the first page to the last, as CSV with a heading, one piece of text a page."""
     yield csv_line(columns)
-    cursor: Cursor | None = None
+    page = first
     while True:
-        page = await read_page(cursor)
         yield "".join(csv_line([item[column] for column in columns]) for item in page.items)
-        cursor = page.next
-        if cursor is None:
+        if page.next is None:
             return
+        page = await read_page(page.next)
 
 
 def csv_line(values: Sequence[Any]) -> str:

@@ -73,7 +73,8 @@ def tiles_of(overview: Overview, words: Words) -> list[Tile]:
 def _age(overview: Overview, words: Words) -> tuple[str, str]:
     if overview.newest_slot is None:
         return words("unit.none"), words("tile.age_none")
-    return words.duration(overview.now - overview.newest_slot), words("tile.age_note")
+    age = words.duration(overview.now - overview.newest_slot)
+    return words("tile.age_value", age=age), words("tile.age_note", overview.targets)
 
 
 def _coverage(part: Completeness, words: Words) -> tuple[str, str]:

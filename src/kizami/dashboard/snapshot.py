@@ -18,12 +18,13 @@ from kizami.dashboard.overview import (
     add_completeness,
     add_tallies,
     recent_spans,
+    span_within,
     tally_slots,
 )
 from kizami.dashboard.source import CompanyState, PolledTarget, Source
 from kizami.errors import InvalidInput
 from kizami.readings import DeadLetter
-from kizami.slots import shorten
+from kizami.slots import Window, shorten
 
 LISTED = 50  # rows of a list on the page; its JSON has them all
 
@@ -89,7 +90,7 @@ class Snapshot:
 def take_snapshot(source: Source, now: datetime) -> Snapshot:
     """Ask `source` for all of it."""
     statuses = target_statuses(source, now)
-    gaps = find_recent_gaps(source, [status.target for status in statuses.values()], now)
+    gaps = find_gaps_in(source, [status.target for status in statuses.values()], Window(now - DAY, now), now)
     return Snapshot(
         _overview(source, statuses, gaps, now),
         statuses,
@@ -117,12 +118,12 @@ def target_statuses(source: Source, now: datetime) -> dict[str, TargetStatus]:
     }
 
 
-def find_recent_gaps(source: Source, targets: Sequence[PolledTarget], now: datetime) -> list[FoundGap]:
-    """The gaps of the last day, newest first."""
+def find_gaps_in(source: Source, targets: Sequence[PolledTarget], window: Window, now: datetime) -> list[FoundGap]:
+    """The gaps of a window, newest first."""
     intervals = {target.name: target.interval_seconds for target in targets}
-    found = source.missing(recent_spans(targets, DAY, now))
+    found = source.missing({target.name: span_within(target, window, now) for target in targets})
     gaps = [FoundGap(name, intervals[name], gap) for name, each in found.items() for gap in each]
-    return sorted(gaps, key=lambda entry: entry.gap.start, reverse=True)
+    return sorted(gaps, key=lambda entry: (entry.gap.start, entry.metric), reverse=True)
 
 
 def _overview(
