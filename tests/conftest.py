@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -36,3 +37,12 @@ def dynamodb_local_endpoint() -> Iterator[str]:
 
     with dynamodb_local_server() as endpoint:
         yield endpoint
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_connection_outlives_the_tests() -> Iterator[None]:
+    """The functions keep theirs for the next invocation; here there is none."""
+    yield
+    for module, client in [("sqs", "sqs_client"), ("dynamodb", "dynamodb_client"), ("collector", "api_client")]:
+        if loaded := sys.modules.get(f"kizami.aws.{module}"):
+            getattr(loaded, client)().close()

@@ -15,8 +15,9 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
+from typing import BinaryIO
 from urllib.parse import parse_qs, urlsplit
 
 
@@ -76,8 +77,8 @@ def raw(body: bytes, code: int = 200, **headers: str) -> Behaviour:
 
 
 def valid_body(exchange: Exchange, count: object = 7) -> bytes:
-    query = exchange.request.query
-    return json.dumps({"from": query["from"][0], "to": query["to"][0], "count": count}).encode()
+    window = {name: values[0] for name, values in exchange.request.query.items() if name in ("from", "to")}
+    return json.dumps({**window, "count": count}).encode()
 
 
 def answer(count: object = 7) -> Behaviour:
@@ -183,32 +184,35 @@ def gzip_bomb(exchange: Exchange) -> None:
     exchange.write(head(len(body), Content_Encoding="gzip") + body)
 
 
-@dataclass
+def encoded_and_late(exchange: Exchange) -> None:
+    """The headers of an encoded answer at once, its body a little later."""
+    exchange.write(head(1000, Content_Encoding="br"))
+    exchange.stopping.wait(0.3)
+    exchange.write(b"?" * 1000)
+
+
+def answer_then_say_408(exchange: Exchange) -> None:
+    """A right answer, then what some servers say to an idle connection before they close it."""
+    answer()(exchange)
+    exchange.write(head(0, 408, Connection="close"))
+
+
 class FaultServer:
     """Serves the behaviours in turn, one a request, then `then` (by default the last of them) for ever."""
-
-    behaviours: list[Behaviour]
-    then: Behaviour
-    requests: list[SeenRequest] = field(default_factory=list)
-    connections: int = 0
 
     def __init__(
         self, *behaviours: Behaviour, then: Behaviour | None = None, tls: ssl.SSLContext | None = None
     ) -> None:
-        self.behaviours = list(behaviours[:-1] if then is None else behaviours)
-        self.then = then or behaviours[-1]
-        self.requests = []
+        self.requests: list[SeenRequest] = []
         self.connections = 0
+        self._behaviours = list(behaviours[:-1] if then is None else behaviours)
+        self._then = then or behaviours[-1]
         self._tls = tls
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self._open: list[socket.socket] = []
-
-    @property
-    def url(self) -> str:
-        scheme = "https" if self._tls else "http"
-        return f"{scheme}://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def __enter__(self) -> FaultServer:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -255,22 +259,22 @@ class FaultServer:
     def _handle(self, request: SeenRequest, connection: socket.socket) -> bool:
         with self._lock:
             self.requests.append(request)
-            behaviour = self.behaviours.pop(0) if self.behaviours else self.then
+            behaviour = self._behaviours.pop(0) if self._behaviours else self._then
         exchange = Exchange(request, connection, self._stopping)
         behaviour(exchange)
         return exchange.keep and not self._stopping.is_set()
 
 
-def read_request(stream: object) -> SeenRequest | None:
+def read_request(stream: BinaryIO) -> SeenRequest | None:
     """The next request of the connection, or None at its end."""
-    line = stream.readline().decode("latin-1").split()  # type: ignore[attr-defined]
+    line = stream.readline().decode("latin-1").split()
     if not line:
         return None
     headers = {}
-    while field_line := stream.readline().decode("latin-1").strip():  # type: ignore[attr-defined]
+    while field_line := stream.readline().decode("latin-1").strip():
         name, _, value = field_line.partition(":")
         headers[name.lower()] = value.strip()
-    body = stream.read(int(headers.get("content-length", 0)))  # type: ignore[attr-defined]
+    body = stream.read(int(headers.get("content-length", 0)))
     return SeenRequest(line[0], line[1], headers, body)
 
 

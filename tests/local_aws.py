@@ -15,9 +15,11 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 import boto3
-from fetched_tools import dynamodb_local
+import pytest
 from types_boto3_dynamodb import DynamoDBClient
 from types_boto3_sqs import SQSClient
+
+from fetched_tools import dynamodb_local
 
 T = TypeVar("T")
 
@@ -34,6 +36,15 @@ def environment(endpoint: str) -> dict[str, str]:
         "AWS_REGION": REGION,
         "AWS_DEFAULT_REGION": REGION,
     }
+
+
+def lead_to(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process take `endpoint` for AWS, and nothing of the developer's own settings."""
+    for name in os.environ:
+        if name.startswith("AWS_"):
+            monkeypatch.delenv(name)
+    for name, value in environment(endpoint).items():
+        monkeypatch.setenv(name, value)
 
 
 def clean_environment() -> dict[str, str]:
@@ -61,7 +72,7 @@ def dynamodb_local_server() -> Iterator[str]:
 
 @contextmanager
 def _running(command: list[str]) -> Iterator[Callable[[], str]]:
-    """Run a server; gives what reads its words so far. They go to a file: a pipe that nobody empties would fill."""
+    """Run a server; gives what reads its words so far, from a file: a pipe that nobody empties would fill."""
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(command, env=clean_environment(), stdout=output, stderr=subprocess.STDOUT)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from urllib.parse import quote, urlunsplit
 
 from kizami.errors import ApiPayloadError, ApiStatusError, InvalidInput
@@ -58,7 +58,7 @@ def _quoted(window: Window) -> tuple[str, str]:
     return quote(format_instant(window.start), safe=""), quote(format_instant(window.end), safe="")
 
 
-@lru_cache(maxsize=16_384)
+@cache  # one entry a target
 def url_template(url: str, path: str) -> str:
     """Base URL and path joined; braces can stand in neither but as `{from}` and `{to}`."""
     base = require_base_url(url)

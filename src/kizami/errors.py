@@ -25,18 +25,24 @@ class ConfigurationError(KizamiError):
     """A setting is missing or wrong; `place` says where it stands (a variable, or a line of the file)."""
 
     def __init__(self, place: str, problem: str) -> None:
-        super().__init__(f"{place}: {problem}")
+        super().__init__(place, problem)  # the arguments themselves, so that a copy or a pickle can be made
         self.place = place
         self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.problem}"
 
 
 class InvalidInput(KizamiError):
     """A value breaks its contract; `field` names it."""
 
     def __init__(self, field: str, problem: str) -> None:
-        super().__init__(f"{field}: {problem}")
+        super().__init__(field, problem)
         self.field = field
         self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.problem}"
 
 
 class ApiError(KizamiError):
@@ -51,9 +57,12 @@ class ApiStatusError(ApiError):
     """An answer whose status is not 200."""
 
     def __init__(self, status: int, retry_after_seconds: float | None = None) -> None:
-        super().__init__(f"status {status}, expected 200")
+        super().__init__(status, retry_after_seconds)
         self.status = status
         self.retry_after_seconds = retry_after_seconds
+
+    def __str__(self) -> str:
+        return f"status {self.status}, expected 200"
 
 
 class ApiPayloadError(ApiError):

@@ -32,6 +32,19 @@ class JsonFormatter(logging.Formatter):
         return _write_json(line)
 
 
+class PlainFormatter(logging.Formatter):
+    """Writes a record for a person: time, level, message, then what `extra` carried in brackets."""
+
+    converter = staticmethod(gmtime)
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s", "%H:%M:%SZ")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        details = [f"{name}: {value}" for name, value in vars(record).items() if name not in _STANDARD]
+        return super().formatMessage(record) + (f" ({', '.join(details)})" if details else "")
+
+
 def _write_json(line: dict[str, Any]) -> str:
     try:
         text = json.dumps(line, ensure_ascii=False, allow_nan=False, default=str)
@@ -53,13 +66,7 @@ def use_json_logs(level: int = logging.INFO, stream: TextIO | None = None) -> No
 def use_logs(level: int = logging.INFO, stream: TextIO | None = None) -> None:
     """JSON lines, or plain lines of time, level and message where a person reads along: on a terminal."""
     stream = stream or sys.stderr
-    _send_logs(stream, _plain_formatter() if stream.isatty() else JsonFormatter(), level)
-
-
-def _plain_formatter() -> logging.Formatter:
-    formatter = logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%SZ")
-    formatter.converter = gmtime
-    return formatter
+    _send_logs(stream, PlainFormatter() if stream.isatty() else JsonFormatter(), level)
 
 
 def _send_logs(stream: TextIO, formatter: logging.Formatter, level: int) -> None:

@@ -160,7 +160,7 @@ def _read_count(fields: Any, pointer: tuple[str, ...]) -> int:
     for step in pointer:
         value = _step_into(value, step, pointer)
     if type(value) is not int or not 0 <= value <= MAX_COUNT:
-        raise ApiPayloadError(f"{_pointer_text(pointer)}: {shorten(value)} is not an integer from 0 to 2^53-1")
+        raise ApiPayloadError(f"{pointer_text(pointer)}: {shorten(value)} is not an integer from 0 to 2^53-1")
     return value
 
 
@@ -169,10 +169,11 @@ def _step_into(value: Any, step: str, pointer: tuple[str, ...]) -> Any:
         return value[step]
     if isinstance(value, list) and _ARRAY_INDEX.fullmatch(step) and int(step) < len(value):
         return value[int(step)]
-    raise ApiPayloadError(f"{_pointer_text(pointer)}: is missing")
+    raise ApiPayloadError(f"{pointer_text(pointer)}: is missing")
 
 
-def _pointer_text(pointer: tuple[str, ...]) -> str:
+def pointer_text(pointer: tuple[str, ...]) -> str:
+    """The pointer as kizami.toml may write it: a bare name if it is one, else RFC 6901."""
     if len(pointer) == 1 and pointer[0].isidentifier():
         return pointer[0]
     return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in pointer)

@@ -16,7 +16,6 @@ from kizami.errors import InvalidInput
 
 DEFAULT_INTERVAL_SECONDS = 5
 INTERVALS = tuple(seconds for seconds in range(1, 61) if 60 % seconds == 0)
-MINUTE = timedelta(minutes=1)
 
 # Hour 24 is kept out here because newer versions of Python read it as the next day.
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT(?!24)\d\d:\d\d:\d\dZ", re.ASCII)

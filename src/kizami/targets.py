@@ -26,7 +26,7 @@ _SEPARATORS = str.maketrans(".:/-", "____")
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}", re.ASCII)
 _REFERENCE = re.compile(r"(env|file|secretsmanager|ssm):(.+)", re.DOTALL)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 # Only these may stand in the file as they are: any other header might be somebody's secret.
@@ -102,6 +102,21 @@ class Target:
     def asks_too_early(self) -> bool:
         """Whether the window is asked for before it has ended (right for the mock API only)."""
         return self.lag_seconds < self.interval_seconds
+
+    @property
+    def is_mock(self) -> bool:
+        """Whether it is the mock API where `kizami up` and `kizami mock` serve it."""
+        return self.url.rstrip("/") in (MOCK_API_URL, MOCK_API_URL.replace("127.0.0.1", "localhost"))
+
+    @property
+    def timing_problem(self) -> str | None:
+        """What is wrong with asking a real API too early, and what to write instead; None if all is well."""
+        if not self.asks_too_early or self.is_mock:
+            return None
+        return (
+            f"{self.name}: lag {self.lag_seconds}s is shorter than the interval, so a window is asked for before "
+            f'it has ended and its count stays partial; set lag = "{self.interval_seconds}s" or more'
+        )
 
 
 def require_metric(name: object, place: str = "metric") -> str:
@@ -184,7 +199,8 @@ def _load_toml(text: str, place: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(place, f"is not valid TOML: {error}") from None
+        # The place stands at the end; what comes before may quote a key of any length.
+        raise ConfigurationError(place, f"is not valid TOML: {str(error)[-200:]}") from None
     except RecursionError:
         raise ConfigurationError(place, "is nested too deeply") from None
     except ValueError:  # what int() says of a number with thousands of digits is about Python

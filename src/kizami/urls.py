@@ -9,7 +9,7 @@ from kizami.errors import InvalidInput
 from kizami.slots import shorten
 
 _SECRET_WORD = re.compile(
-    r"key(?!word)|token|secret|passw|signature|auth(?!or(?!i))|credential|session", re.IGNORECASE
+    r"key(?!word)|token|secret|passw|pwd|^sig$|signature|auth(?!or(?!i))|credential|session", re.IGNORECASE
 )
 _BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
 _NOT_IN_URL = re.compile(r"[\s\x00-\x20\x7f<>\"\\^`|#]|%(?![0-9A-Fa-f]{2})")

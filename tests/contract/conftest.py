@@ -15,7 +15,7 @@ from kizami.local.queue import SqliteQueue
 from kizami.local.store import SqliteMetricStore
 from kizami.messages import write_message
 from kizami.ports import MetricStore
-from local_aws import create_metrics_table, create_queue, environment, sqs_at
+from local_aws import create_metrics_table, create_queue, lead_to, sqs_at
 from twins import ManualClock, MemoryMetricStore, MemoryQueue, QueueKit
 
 VISIBILITY_SECONDS = 2
@@ -30,8 +30,7 @@ def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_p
     if request.param == "sqlite":
         return SqliteMetricStore(tmp_path / "kizami.db", create=True)
     endpoint = request.getfixturevalue(request.param.replace("-", "_") + "_endpoint")
-    for name, value in environment(endpoint).items():
-        monkeypatch.setenv(name, value)
+    lead_to(endpoint, monkeypatch)
     return DynamoDbMetricStore(create_metrics_table(endpoint))
 
 
@@ -60,8 +59,7 @@ def _sqlite_kit(path: Path) -> QueueKit:
 
 def _moto_kit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> QueueKit:
     endpoint = request.getfixturevalue("moto_endpoint")
-    for name, value in environment(endpoint).items():
-        monkeypatch.setenv(name, value)
+    lead_to(endpoint, monkeypatch)
     dead_letter_url = create_queue(endpoint)
     redrive = {"deadLetterTargetArn": _arn(endpoint, dead_letter_url), "maxReceiveCount": str(MAX_RECEIVES)}
     attributes = {"VisibilityTimeout": str(VISIBILITY_SECONDS), "RedrivePolicy": json.dumps(redrive)}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from local_aws import create_metrics_table, dynamodb_at, environment
 
+from fault_server import FaultServer, raw, refused_url
 from kizami.aws.dynamodb import DynamoDbMetricStore
 from kizami.errors import StoreError
 from kizami.messages import MetricRecord
 from kizami.ports import PutOutcome
+from local_aws import create_metrics_table, dynamodb_at, lead_to
 
 SLOT = datetime(2025, 12, 2, 10, 23, 5, tzinfo=UTC)
 RECORD = MetricRecord("ai_response_count", SLOT, 7, SLOT + timedelta(seconds=1, microseconds=250_000))
@@ -21,8 +23,7 @@ KEY = {"metricName": {"S": "ai_response_count"}, "slotTime": {"S": "2025-12-02T1
 @pytest.fixture(params=["moto", "dynamodb-local"])
 def endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     found: str = request.getfixturevalue(request.param.replace("-", "_") + "_endpoint")
-    for name, value in environment(found).items():
-        monkeypatch.setenv(name, value)
+    lead_to(found, monkeypatch)
     return found
 
 
@@ -66,6 +67,20 @@ def test_a_query_goes_on_through_all_pages(endpoint: str, table: str) -> None:
     assert [(record.slot, record.count) for record in read_all(table)] == list(zip(slots, range(5), strict=True))
 
 
+def test_a_query_is_consistent_and_names_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was just acknowledged must show; no local DynamoDB can tell the difference."""
+    with FaultServer(raw(b'{"Items": []}')) as server:
+        lead_to(server.url, monkeypatch)
+        assert read_all("AiResponseMetrics") == []
+        asked = json.loads(server.requests[0].body)
+    assert asked["ConsistentRead"] is True
+    assert asked["ExpressionAttributeValues"] == {
+        ":metric": {"S": "ai_response_count"},
+        ":first": {"S": "2025-12-02T10:23:05Z"},
+        ":last": {"S": "2025-12-03T10:23:04Z"},
+    }
+
+
 @pytest.mark.parametrize("count", [{"N": "-1"}, {"N": "1.5"}, {"S": "7"}, {"NULL": True}, {"M": {}}])
 def test_an_item_that_is_no_record_is_named_as_such(endpoint: str, table: str, count: dict[str, Any]) -> None:
     put_item(endpoint, table, {**KEY, "count": count})
@@ -82,7 +97,6 @@ def test_a_missing_table_is_a_store_error(endpoint: str) -> None:
 
 
 def test_an_endpoint_that_nobody_listens_on_is_a_store_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in environment("http://127.0.0.1:9").items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(StoreError, match="PutItem: Unreachable: .*Connection refused"):
+    lead_to(refused_url(), monkeypatch)
+    with pytest.raises(StoreError, match=r"PutItem: Unreachable: .*Connection refused"):
         DynamoDbMetricStore("AiResponseMetrics").put_if_absent(RECORD)

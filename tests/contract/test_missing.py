@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kizami.coverage import Span, find_gaps
+from kizami.local import batches
 from kizami.local.database import open_database, transaction
 from kizami.local.metrics import register_targets
 from kizami.local.missing import count_backfill, count_missing, find_missing
 from kizami.local.moments import to_ms, to_seconds
 from kizami.local.queue import SqliteQueue
 from kizami.local.reader import Reader
-from kizami.local.store import store_batch
 from kizami.sender import message_for_slot
 from kizami.targets import Target
 
@@ -50,7 +49,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         gone = {0, *range(100, 110), *range(250, 430), 500, SLOTS - 1}
         indices = [n for n in range(SLOTS) if n not in gone] + list(range(DAYS_LATER, DAYS_LATER + 10))
         rows = [[to_seconds(at(n)), known["calls"].id, n % 11, to_ms(at(n)) + 5123, 0, 1, 0] for n in indices]
-        store_batch(connection, json.dumps(rows))
+        batches.store(connection, rows)
     connection.close()
     queue = SqliteQueue(path, FixedClock(), visibility_seconds=0, receive_limit=1)
     queue.send_backfill(message_for_slot(at(n), CALLS) for n in range(400, 404))

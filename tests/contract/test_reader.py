@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -14,12 +13,12 @@ from hypothesis import strategies as st
 
 from kizami.coverage import Span, find_gaps
 from kizami.errors import StoreError
+from kizami.local import batches
 from kizami.local.database import open_database, transaction
 from kizami.local.metrics import register_targets
 from kizami.local.moments import to_ms, to_seconds
 from kizami.local.queue import SqliteQueue
 from kizami.local.reader import Reader
-from kizami.local.store import store_batch
 from kizami.readings import lateness_of
 from kizami.sender import message_for_slot
 from kizami.targets import Target
@@ -49,7 +48,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         gone = {*range(100, 110), 500}
         rows = [stored_row(n, calls, late_ms=n % 100) for n in range(SLOTS) if n not in gone]
         rows += [stored_row(n, errors, late_ms=60_000, backfilled=1) for n in range(0, SLOTS, 10)]
-        store_batch(connection, json.dumps(rows))
+        batches.store(connection, rows)
     connection.close()
     queue = SqliteQueue(path, FixedClock())
     queue.send_backfill([message_for_slot(at(105), TARGETS[0])])

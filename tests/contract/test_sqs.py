@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from local_aws import create_queue, environment, sqs_at
 
+from fault_server import refused_url
 from kizami.aws.sqs import QueueNotFound, SqsQueue
 from kizami.errors import QueueError
 from kizami.messages import ScheduleMessage, write_message
@@ -14,6 +14,7 @@ from kizami.ports import Received
 from kizami.sender import PlannedMessage, plan_minute
 from kizami.slots import Window
 from kizami.targets import Target
+from local_aws import create_queue, lead_to, sqs_at
 
 MINUTE = datetime(2025, 12, 2, 10, 23, tzinfo=UTC)
 PLAN = plan_minute(MINUTE, Target())
@@ -21,8 +22,7 @@ PLAN = plan_minute(MINUTE, Target())
 
 @pytest.fixture
 def endpoint(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    for name, value in environment(moto_endpoint).items():
-        monkeypatch.setenv(name, value)
+    lead_to(moto_endpoint, monkeypatch)
     return moto_endpoint
 
 
@@ -52,9 +52,8 @@ def test_a_queue_that_does_not_exist_is_told_apart(endpoint: str) -> None:
 
 
 def test_an_endpoint_that_nobody_listens_on_is_a_queue_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in environment("http://127.0.0.1:9").items():
-        monkeypatch.setenv(name, value)
-    queue = SqsQueue("http://127.0.0.1:9/123456789012/schedule")
+    lead_to(refused_url(), monkeypatch)
+    queue = SqsQueue("https://sqs.us-east-1.amazonaws.com/123456789012/schedule")
     with pytest.raises(QueueError, match="SendMessageBatch: Unreachable"):
         queue.send(PLAN)
     with pytest.raises(QueueError, match="DeleteMessage: Unreachable"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import ipaddress
 import json
@@ -12,7 +13,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
@@ -40,7 +40,7 @@ def mock() -> Iterator[MockServer]:
 
 @pytest.fixture
 def client(mock: MockServer) -> Iterator[http.client.HTTPConnection]:
-    with closing(http.client.HTTPConnection("127.0.0.1", mock.port, timeout=20)) as connection:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", mock.port, timeout=20)) as connection:
         yield connection
 
 
@@ -111,8 +111,18 @@ def test_every_request_gets_its_status(
     client.request(method, path)
     response = client.getresponse()
     assert response.status == status
-    assert json.load(response)
+    assert isinstance(json.load(response), dict)
     assert response.headers["allow"] == ("GET, HEAD" if status == 405 else None)
+
+
+def test_a_query_is_read_as_it_was_written(client: http.client.HTTPConnection) -> None:
+    for query, error in [
+        ("from=&to=", "from: is empty; give it a value"),
+        ("from=1&from=1", "from: is given 2 times; give it once"),
+        ("FROM=1", "from: is missing; give it once"),
+    ]:
+        client.request("GET", f"/response_count?{query}")
+        assert json.load(client.getresponse()) == {"error": error, "parameter": "from"}
 
 
 def test_a_body_that_nobody_asked_for_is_read_and_the_connection_kept(client: http.client.HTTPConnection) -> None:
@@ -123,9 +133,9 @@ def test_a_body_that_nobody_asked_for_is_read_and_the_connection_kept(client: ht
 
 
 def test_a_body_that_is_too_large_is_413(mock: MockServer) -> None:
-    size = application.MAX_BODY_BYTES + 1
-    request = b"POST /health HTTP/1.1\r\nHost: mock\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size
-    answer = exchange(mock.port, request)
+    """At once, not after the ten gigabytes."""
+    head = b"POST /health HTTP/1.1\r\nHost: mock\r\nContent-Length: 10000000000\r\n\r\n"
+    answer = exchange(mock.port, head + b"x" * (application.MAX_BODY_BYTES + 1))
     assert answer.startswith(b"HTTP/1.1 413 ")
     assert json.loads(answer.partition(b"\r\n\r\n")[2]) == {"error": "the body has more than 65536 bytes"}
 
@@ -179,6 +189,9 @@ def test_embedded_in_an_event_loop_it_leaves_the_signals_alone() -> None:
             for running in (one, other):
                 assert await asyncio.to_thread(fetch, running.url + WINDOW) == COUNT
             assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", one.port)
 
     asyncio.run(program())
 
@@ -202,14 +215,19 @@ def test_a_thread_serves_until_the_block_ends_and_its_port_is_free_at_once() -> 
 
 def test_a_client_that_does_not_read_cannot_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "SHUTDOWN_GRACE_SECONDS", 0.1)
-    ask = b"GET /openapi.json HTTP/1.1\r\nHost: mock\r\n\r\n"
     with socket.socket() as connection:
-        connection.settimeout(0.5)
         with MockServer(port=0) as running:
             connection.connect(("127.0.0.1", running.port))
-            with pytest.raises(TimeoutError):  # all buffers are full, the server has stopped reading
-                connection.sendall(ask * 1_000_000)
+            fill_up(connection)
         assert b"HTTP/1.1 200 " in connection.recv(65536)
+
+
+def fill_up(connection: socket.socket) -> None:
+    """Ask and never read, until nothing moves any more: all buffers are full."""
+    connection.settimeout(1)
+    with contextlib.suppress(TimeoutError):
+        while True:
+            connection.send(b"GET /openapi.json HTTP/1.1\r\nHost: mock\r\n\r\n" * 1000)
 
 
 def test_the_url_of_an_ipv6_address_has_brackets() -> None:
@@ -300,7 +318,9 @@ def test_a_signal_ends_kizami_mock_cleanly_even_with_a_client_connected(
     kizami_mock: StartMock, signals: list[signal.Signals], code: int
 ) -> None:
     process = kizami_mock("--port", "0")
-    with closing(http.client.HTTPConnection(urlsplit(announced_url(process)).netloc, timeout=20)) as idle:
+    with contextlib.closing(
+        http.client.HTTPConnection(urlsplit(announced_url(process)).netloc, timeout=20)
+    ) as idle:
         idle.request("GET", WINDOW)
         assert idle.getresponse().read()
         for number in signals:

@@ -18,8 +18,8 @@ from kizami.collector import (
     retry_after_seconds,
 )
 from kizami.errors import ApiPayloadError, ApiStatusError, InvalidInput
-from kizami.messages import MetricRecord, ScheduleMessage
-from kizami.slots import Window, shift
+from kizami.messages import MetricRecord, ScheduleMessage, write_record
+from kizami.slots import Window, format_instant, shift
 from kizami.targets import SEED_TARGET, SecretReference, Target
 
 START = datetime(2025, 12, 2, 10, 23, tzinfo=UTC)
@@ -110,9 +110,26 @@ class TestRequest:
 
 
 class TestResponse:
-    def test_requirements_3_1_to_3_3_a_valid_answer_becomes_the_record_of_its_slot(self) -> None:
+    def test_a_valid_answer_becomes_the_record_of_its_slot(self) -> None:
         record = read_response(Response(200, answer(65)), MESSAGE, SEED_TARGET, NOW)
         assert record == MetricRecord("ai_response_count", START, 65, shift(START, 6))
+
+    @pytest.mark.parametrize("metric", ["ai_response_count", "応答数"])
+    def test_requirement_3_1_the_record_has_the_name_of_the_metric(self, metric: str) -> None:
+        message = ScheduleMessage(WINDOW, metric)
+        assert read_response(Response(200, answer()), message, Target(name=metric), NOW).metric == metric
+
+    @pytest.mark.parametrize("delay", range(0, 60, 5))
+    def test_requirement_3_2_the_record_stands_on_the_slot_that_its_window_starts_with(self, delay: int) -> None:
+        window = Window(shift(START, delay), shift(START, delay + 5))
+        body = answer(**{"from": format_instant(window.start), "to": format_instant(window.end)})
+        record = read_response(Response(200, body), ScheduleMessage(window), SEED_TARGET, NOW)
+        assert write_record(record)["slotTime"] == f"2025-12-02T10:23:{delay:02}Z"
+
+    @pytest.mark.parametrize("count", [0, 7, 2**53 - 1])
+    def test_requirement_3_3_the_record_has_the_count_of_the_answer_as_a_number(self, count: int) -> None:
+        record = read_response(Response(200, answer(count)), MESSAGE, SEED_TARGET, NOW)
+        assert write_record(record)["count"] == count
 
     @pytest.mark.parametrize("status", [100, 201, 202, 204, 206, 301, 302, 304, 307, 400, 401, 404, 429, 500, 503])
     def test_any_status_but_200_is_an_error_even_with_a_valid_body(self, status: int) -> None:

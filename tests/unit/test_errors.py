@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 
 import pytest
@@ -63,6 +64,14 @@ def test_invalid_input_names_its_field() -> None:
 def test_a_status_error_carries_what_a_retry_needs() -> None:
     error = ApiStatusError(429, 30.0)
     assert (str(error), error.status, error.retry_after_seconds) == ("status 429, expected 200", 429, 30.0)
+
+
+@pytest.mark.parametrize(
+    "error", [ConfigurationError("a", "b"), InvalidInput("a", "b"), ApiStatusError(429, 30.0), StoreError("x")]
+)
+def test_an_error_can_be_handed_to_another_process(error: KizamiError) -> None:
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,10 @@ class TestScheduleMessage:
         message = ScheduleMessage(WINDOW, metric)
         assert read_message(write_message(message)) == message
 
+    def test_requirement_2_1_the_window_is_taken_from_the_message(self) -> None:
+        body = '{"from": "2025-12-02T10:23:00Z", "to": "2025-12-02T10:23:05Z"}'
+        assert read_message(body) == ScheduleMessage(WINDOW, "ai_response_count")
+
     def test_a_named_default_metric_is_the_same_message(self) -> None:
         assert read_message(message_body(metric="ai_response_count")) == ScheduleMessage(WINDOW)
 
@@ -143,6 +147,9 @@ class TestApiAnswer:
         with pytest.raises(ApiPayloadError, match=r"^count: .* is not an integer from 0 to 2\^53-1$"):
             read_answer(answer_body(count))
 
+    def test_the_largest_count_is_the_largest_integer_that_every_json_reader_keeps(self) -> None:
+        assert read_answer(answer_body("9007199254740991")).count == 9_007_199_254_740_991
+
     def test_minus_zero_is_the_integer_zero(self) -> None:
         assert read_answer(answer_body("-0")).count == 0
 
@@ -214,8 +221,8 @@ class TestCountPointer:
         assert str(refusal.value) == f"{named}: is missing"
 
     def test_a_step_into_a_plain_value_leads_nowhere(self) -> None:
-        with pytest.raises(ApiPayloadError, match=r"^/count/0: is missing$"):
-            read_answer('{"count": "5"}', ("count", "0"), WINDOW)
+        with pytest.raises(ApiPayloadError, match=r"^/count/5: is missing$"):
+            read_answer('{"count": "5"}', ("count", "5"), WINDOW)
 
 
 class TestMetricRecord:

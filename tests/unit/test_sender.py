@@ -39,7 +39,7 @@ def test_requirement_1_3_the_windows_of_a_minute_follow_each_other_in_steps_of_f
 @pytest.mark.parametrize(
     "late", [timedelta(0), timedelta(microseconds=1), timedelta(seconds=37), timedelta(seconds=59.999)]
 )
-def test_a_trigger_at_any_second_plans_the_minute_it_falls_in(late: timedelta) -> None:
+def test_requirement_1_1_a_trigger_at_any_second_and_a_second_one_plan_the_same_minute(late: timedelta) -> None:
     assert plan_minute(MINUTE + late, SEED_TARGET) == plan_minute(MINUTE, SEED_TARGET)
 
 

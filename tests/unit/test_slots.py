@@ -366,6 +366,7 @@ class TestShorten:
     def test_a_long_value_is_cut(self) -> None:
         assert shorten("x" * 1_000_000) == "'" + "x" * 58 + "…"
         assert len(shorten([0] * 1000)) == 60
+        assert shorten("x" * 58) == "'" + "x" * 58 + "'"
 
     def test_what_python_cannot_show_is_described(self) -> None:
         nested: list[object] = []

@@ -248,7 +248,7 @@ class TestHeaders:
         assert line == "kizami.toml: targets[0].headers.Accept: must be printable ASCII"
 
     @pytest.mark.parametrize(
-        "name", ["", "A B", r"A\r\nB", "A:", "Authorization: Bearer hunter2", "日本", "A\u00e9"]
+        "name", ["", "A B", r"A\r\nB", "A:", "Authorization: Bearer hunter2", "日本", "A\u00e9", "x" * 129]
     )
     def test_what_is_no_header_name_is_refused_and_not_repeated(self, name: str) -> None:
         line = refusal_of(f'{MINIMAL}headers = {{ "{name}" = "x" }}')

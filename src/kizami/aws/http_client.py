@@ -67,6 +67,12 @@ class HttpClient:
         parts = urlsplit(request.url)
         return _Exchange(request, parts, self._kept.setdefault((parts.scheme, parts.netloc), [])).result()
 
+    def close(self) -> None:
+        """Let go of the kept connections; the client stays usable."""
+        for kept in self._kept.values():
+            while kept:
+                kept.pop().close()
+
 
 class _Exchange:
     def __init__(self, request: HttpRequest, parts: SplitResult, kept: list[HTTPConnection]) -> None:
@@ -108,7 +114,8 @@ class _Exchange:
         try:
             self._outcome.put(self._perform())
         except (OSError, HTTPException, HTTPError) as error:
-            self._outcome.put(HttpFailure(_cause(error)))
+            in_time = monotonic() < self._deadline  # else the socket's own clock was first: the same has happened
+            self._outcome.put(HttpFailure(_cause(error)) if in_time else self._too_late())
         except Exception as error:  # noqa: BLE001 -- the top of the thread: result() raises it
             self._outcome.put(error)
 
@@ -191,5 +198,6 @@ def _tls() -> ssl.SSLContext:
 
 def _cause(error: Exception) -> str:
     """The kind of error and the system's words for it, but not its text: that can quote the request."""
-    words = getattr(error, "strerror", None) or getattr(error.__cause__, "strerror", None)
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+    root = error.__cause__ or error
+    words = getattr(root, "strerror", None)
+    return f"{type(root).__name__}: {words}" if words else type(root).__name__

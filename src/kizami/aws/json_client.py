@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-from functools import lru_cache
+from math import inf
 from random import uniform
 from time import monotonic, sleep
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 
-from kizami.aws.http_client import HttpClient, HttpFailure, HttpRequest
-from kizami.errors import ConfigurationError
+from kizami.aws.account import Credentials, find_credentials, find_endpoint, find_region
+from kizami.aws.http_client import HttpAnswer, HttpClient, HttpFailure, HttpRequest
 
 CALL_SECONDS = 8.0  # a whole call with its retries
 ATTEMPT_SECONDS = 3.0  # one attempt: a kept connection that died unseen must leave time for a fresh one
-ATTEMPTS = 3
-FIRST_PAUSE_SECONDS = 0.1
+PAUSES_SECONDS = (0.1, 0.4)  # before the second and the third attempt, at most
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 
 CONTENT_TYPE = "application/x-amz-json-1.0"
@@ -45,17 +43,6 @@ class AwsError(Exception):
         self.transient = transient or code in TRANSIENT_CODES or "throttl" in code.lower()
 
 
-class Credentials(NamedTuple):
-    """What the signer reads."""
-
-    access_key: str
-    secret_key: str
-    token: str | None
-
-    def __repr__(self) -> str:
-        return "Credentials(…)"
-
-
 class JsonClient:
     """Calls the operations of one service from any thread; its connections are kept between invocations."""
 
@@ -73,15 +60,19 @@ class JsonClient:
         record, also against itself (the second try is then a DUPLICATE of our own row).
         """
         deadline = monotonic() + within_seconds
-        for attempt in range(1, ATTEMPTS + 1):
+        pauses = iter(PAUSES_SECONDS)
+        while True:
             try:
                 return self._attempt(operation, parameters, min(ATTEMPT_SECONDS, deadline - monotonic()))
             except AwsError as error:
-                pause = uniform(0.5, 1) * FIRST_PAUSE_SECONDS * 4 ** (attempt - 1)
-                if not error.transient or attempt == ATTEMPTS or monotonic() + pause >= deadline:
+                pause = next(pauses, inf) * uniform(0.5, 1)
+                if not error.transient or monotonic() + pause >= deadline:
                     raise
             sleep(pause)
-        raise AssertionError("the last attempt returns or raises")
+
+    def close(self) -> None:
+        """Let go of the kept connections; the client stays usable."""
+        self._http.close()
 
     def _attempt(self, operation: str, parameters: Fields, seconds: float) -> Fields:
         credentials = find_credentials()
@@ -90,15 +81,15 @@ class JsonClient:
             answer = self._http.exchange(request)
         except HttpFailure as failure:
             raise AwsError(operation, UNREACHABLE, f"{request.url}: {failure}") from None
-        fields = _read_object(answer.body)
+        fields = _read_object(answer)
         if answer.status == 200 and fields is not None:
             return fields
-        code, message = _read_error(fields or {}, answer.status)
+        code, message = _read_error(fields, answer.status)
         raise AwsError(operation, code, _without_secrets(message, credentials), answer.status >= 500)
 
     def _signed(self, operation: str, body: bytes, credentials: Credentials, seconds: float) -> HttpRequest:
         region = find_region()
-        url = endpoint(self._service, region)
+        url = find_endpoint(self._service, region)
         target = f"{self._target_prefix}.{operation}"
         request = AWSRequest("POST", url, {"Content-Type": CONTENT_TYPE, "X-Amz-Target": target}, body)
         # Read by the names of its fields; the class it is annotated with would be another 5 ms of import.
@@ -106,54 +97,21 @@ class JsonClient:
         return HttpRequest("POST", url, dict(request.headers.items()), seconds, MAX_ANSWER_BYTES, body)
 
 
-def find_credentials() -> Credentials:
-    """Those of the environment, read anew for each call because Lambda rotates them, else botocore's chain."""
-    env = os.environ
-    if "AWS_ACCESS_KEY_ID" in env and "AWS_SECRET_ACCESS_KEY" in env:
-        return Credentials(
-            env["AWS_ACCESS_KEY_ID"], env["AWS_SECRET_ACCESS_KEY"], env.get("AWS_SESSION_TOKEN") or None
-        )
-    found = _botocore_session().get_credentials()
-    if found is None:
-        raise ConfigurationError("AWS_ACCESS_KEY_ID", "no AWS credentials; set AWS_PROFILE or run `aws configure`")
-    return Credentials(*found.get_frozen_credentials()[:3])
-
-
-def find_region() -> str:
-    """The region of the environment, else of the profile."""
-    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    region = region or _botocore_session().get_config_variable("region")
-    if not region:
-        raise ConfigurationError("AWS_REGION", "is not set, and the AWS profile names no region either")
-    return str(region)
-
-
-def endpoint(service: str, region: str) -> str:
-    """Where the service is: an endpoint of the environment, for this service or for all, else AWS itself."""
-    env = os.environ
-    configured = env.get(f"AWS_ENDPOINT_URL_{service.upper()}") or env.get("AWS_ENDPOINT_URL")
-    suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
-    return (configured or f"https://{service}.{region}.{suffix}").rstrip("/") + "/"
-
-
-@lru_cache(maxsize=1)
-def _botocore_session() -> Any:
-    """Only the command line gets here; a Lambda function never pays for this import."""
-    import botocore.session
-
-    return botocore.session.get_session()
-
-
-def _read_object(body: bytes) -> Fields | None:
+def _read_object(answer: HttpAnswer) -> Fields | None:
+    """The fields of the answer; an operation without any may leave the body out, if it says so."""
+    if not answer.body and answer.headers.get("content-length") == "0":
+        return {}
     try:
-        fields = json.loads(body)
+        fields = json.loads(answer.body)
     except ValueError:
         return None
     return fields if isinstance(fields, dict) else None
 
 
-def _read_error(fields: Fields, status: int) -> tuple[str, str]:
+def _read_error(fields: Fields | None, status: int) -> tuple[str, str]:
     """Code and message: `__type` is like `com.amazonaws.sqs#QueueDoesNotExist`, with or without the namespace."""
+    if fields is None:
+        return f"status {status}", "the answer is not a JSON object"
     code = str(fields.get("__type", "")).rpartition("#")[2] or f"status {status}"
     return code, str(fields.get("message") or fields.get("Message") or "")
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kizami.errors import ConfigurationError, InvalidInput
-from kizami.targets import DEFAULT_TIMEOUT_SECONDS, Config, Target, require_base_url
+from kizami.targets import DEFAULT_TIMEOUT_SECONDS, Config, Target
+from kizami.urls import require_base_url
 
 Environment = Mapping[str, str]
 

@@ -14,10 +14,9 @@ from typing import Any, Protocol
 from kizami.cli.ranges import TimeRange
 from kizami.cli.settings import config_option, database_option
 from kizami.coverage import Completeness, Gap, Span, due_span
-from kizami.errors import InvalidInput
 from kizami.messages import MetricRecord, ScheduleMessage
 from kizami.readings import DeadLetter, Lateness, QueueDepth
-from kizami.slots import floor_to_slot, shift, shorten
+from kizami.slots import floor_to_slot, shift
 
 
 class Polling(Enum):
@@ -42,6 +41,11 @@ class Metric:
         """The slots of a range that are expected and have been due for `grace_seconds`."""
         return _cut(due_span(self, max(wanted.start, self.first_slot), wanted.now, grace_seconds), wanted.end)
 
+    def recent(self, seconds: int, now: datetime, grace_seconds: float) -> Span:
+        """The last `seconds` of expected slots that have been due for `grace_seconds`."""
+        latest = due_span(self, self.first_slot, now, grace_seconds)
+        return Span(max(latest.start, shift(latest.end, -seconds)), latest.end, self.interval_seconds)
+
     def whole(self, wanted: TimeRange) -> Span:
         """All slots of a range that are due, also those from before the metric was first polled."""
         return _cut(due_span(self, wanted.start, wanted.now), wanted.end)
@@ -55,6 +59,17 @@ def _cut(span: Span, end: datetime) -> Span:
     if edge < end:
         edge = shift(edge, span.interval_seconds)
     return Span(span.start, max(span.start, edge), span.interval_seconds)
+
+
+class Collector(Protocol):
+    """Whoever works off the queue."""
+
+    @property
+    def words(self) -> str:
+        """What the reader is told about it."""
+
+    def check(self) -> None:
+        """Raise what keeps it from its work, if that is known."""
 
 
 class Backend(Protocol):
@@ -91,11 +106,20 @@ class Backend(Protocol):
     def queue_depth(self, now: datetime) -> QueueDepth:
         """How full the queue is."""
 
+    def activity(self) -> str | None:
+        """Whether somebody collects at the moment, in words; None if that cannot be told."""
+
     def send_backfill(self, messages: Iterable[ScheduleMessage]) -> int:
         """Ask for past slots again; how many were taken. It may be interrupted and repeated at any point."""
 
+    def expect_from(self, metric: str, slot: datetime) -> None:
+        """From now on the metric's slots are expected from `slot` on, if they were not before."""
+
     def backfill_depth(self, spans: Mapping[str, Span]) -> int:
         """How many slots of the spans still wait to be backfilled."""
+
+    def collector(self, metrics: Iterable[str]) -> AbstractContextManager[Collector]:
+        """Whoever works off the queue anyway, else this process for the length of a `with`."""
 
     def dead_letters(self, metric: str | None = None, limit: int = -1) -> Sequence[DeadLetter]:
         """The slots that were given up, newest first; no limit if it is negative."""
@@ -131,32 +155,3 @@ def backend_options(verb: Callable[..., Any]) -> Callable[..., Any]:
         return verb(*arguments, home=Home(config, database), **options)
 
     return with_home
-
-
-def find_metric(backend: Backend, name: str) -> Metric:
-    """The metric of that name, else InvalidInput with those that are near or known."""
-    known = backend.metrics()
-    if name in known:
-        return known[name]
-    raise InvalidInput("METRIC", f"{shorten(name)} is not known here; {_suggestion(name, known)}")
-
-
-def _suggestion(name: str, known: Mapping[str, Metric]) -> str:
-    from difflib import get_close_matches
-
-    if not known:
-        return "nothing has been polled yet"
-    near = get_close_matches(name, known, n=3)
-    return f"did you mean {', '.join(near)}?" if near else f"known: {_first_few(known)}"
-
-
-def _first_few(names: Iterable[str], shown: int = 10) -> str:
-    ordered = sorted(names)
-    return ", ".join(ordered[:shown]) + (", …" if len(ordered) > shown else "")
-
-
-def chosen_metrics(backend: Backend, names: Sequence[str]) -> dict[str, Metric]:
-    """The metrics of those names, or all that are being polled if none is named."""
-    if names:
-        return {name: find_metric(backend, name) for name in names}
-    return {name: metric for name, metric in backend.metrics().items() if metric.polling is Polling.ON}

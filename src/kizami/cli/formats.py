@@ -17,9 +17,9 @@ _ROW_GROUP = 50_000
 
 def write_csv(records: Iterable[MetricRecord], file: IO[str]) -> None:
     """A heading and one line a record, with the names of the `AiResponseMetrics` table."""
-    writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(map(write_record, records))
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(write_record(record).values() for record in records)
 
 
 def write_jsonl(records: Iterable[MetricRecord], file: IO[str]) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import datetime
 from functools import cached_property
 
-from kizami.cli.backends import Home, Metric, Polling
-from kizami.cli.clock import WallClock
+from kizami.cli.backends import Collector, Home, Metric, Polling
+from kizami.cli.local_collector import local_collector
 from kizami.cli.settings import Settings, load_settings
 from kizami.coverage import Completeness, Gap, Span
+from kizami.errors import StoreError
+from kizami.local.clock import SystemClock
+from kizami.local.database import open_database, sqlite_errors, transaction
 from kizami.local.dead_letters import DeadLetters
-from kizami.local.metrics import KnownMetric
+from kizami.local.lock import daemon_pid
+from kizami.local.metrics import KnownMetric, expect_from
 from kizami.local.missing import count_backfill, count_missing, find_missing
 from kizami.local.queue import SqliteQueue
 from kizami.local.reader import Reader
@@ -43,7 +47,7 @@ class LocalBackend:
 
     def metrics(self) -> dict[str, Metric]:
         known = self._reader.metrics()
-        now = WallClock().now()
+        now = SystemClock().now()
         metrics = {name: self._metric(each) for name, each in known.items()}
         for target in self._settings.config.targets if self._settings.path else ():
             if target.name not in known:
@@ -73,10 +77,23 @@ class LocalBackend:
     def queue_depth(self, now: datetime) -> QueueDepth:
         return self._reader.queue_depth(now)
 
+    def activity(self) -> str:
+        pid = daemon_pid(self._home.database)
+        return f"running (pid {pid})" if pid else "not running; `kizami up` starts it"
+
     def send_backfill(self, messages: Iterable[ScheduleMessage]) -> int:
-        queue = SqliteQueue(self._home.database, WallClock())
+        queue = SqliteQueue(self._home.database, SystemClock())
         self._resources.callback(queue.close)
         return queue.send_backfill(messages)
+
+    def expect_from(self, metric: str, slot: datetime) -> None:
+        connection = open_database(self._home.database)
+        self._resources.callback(connection.close)
+        with sqlite_errors(StoreError, self._home.database), transaction(connection):
+            expect_from(connection, metric, slot)
+
+    def collector(self, metrics: Iterable[str]) -> AbstractContextManager[Collector]:
+        return local_collector(self._home.database, self._settings, metrics)
 
     def backfill_depth(self, spans: Mapping[str, Span]) -> int:
         return count_backfill(self._reader, spans)
@@ -92,7 +109,7 @@ class LocalBackend:
 
     @cached_property
     def _letters(self) -> DeadLetters:
-        letters = DeadLetters(self._home.database, WallClock())
+        letters = DeadLetters(self._home.database, SystemClock())
         self._resources.callback(letters.close)
         return letters
 

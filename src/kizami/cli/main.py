@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from kizami import __version__
+from kizami.cli.exit_codes import CONFIGURATION, FAILURE, INTERRUPTED, OK, UNREACHABLE, USAGE
 from kizami.errors import (
     ApiUnreachable,
     ConfigurationError,
@@ -21,6 +22,7 @@ from kizami.errors import (
 
 # verb -> what it does, in the order of `kizami --help`; the verb's module is kizami.cli.<verb>.
 VERBS = {
+    "up": "Run the whole pipeline on this machine.",
     "status": "Show how the collection is doing.",
     "targets": "Check and list what is polled.",
     "query": "Show a metric's records.",
@@ -35,9 +37,6 @@ VERBS = {
     "mock": "Serve the mock AI employee API.",
     "completion": "Print the completion script of your shell.",
 }
-
-# Exit codes, see docs/cli.md. Click itself uses 1 for an abort and 2 for usage.
-OK, FAILURE, USAGE, CONFIGURATION, UNREACHABLE, CHECK_FAILED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
 
 class VerbGroup(click.Group):

@@ -8,7 +8,7 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -80,7 +80,12 @@ def emphasized(text: str) -> str:
 
 def is_styled() -> bool:
     """Whether stdout is a terminal that takes colours (https://no-color.org)."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
+
+
+def is_terminal(stream: IO[str]) -> bool:
+    """Whether a person looks at it, on a terminal that can do more than print lines."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def instant_text(instant: datetime | None) -> str:
@@ -93,7 +98,7 @@ def age_text(age: timedelta | float) -> str:
     seconds = int(age.total_seconds() if isinstance(age, timedelta) else age)
     sign, seconds = ("-" if seconds < 0 else ""), abs(seconds)
     units = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
-    parts = []
+    parts: list[str] = []
     for size, unit in units:
         if seconds >= size or (unit == "s" and not parts):
             parts.append(f"{seconds // size}{unit}")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import IO
 
 import click
 
-from kizami.cli.backends import Home, Metric, backend_options, find_metric
+from kizami.cli.backends import Home, Metric, backend_options
 from kizami.cli.formats import write_csv
+from kizami.cli.metric_names import find_metric, metric_argument
 from kizami.cli.passing import Passing
 from kizami.cli.printing import (
     completeness_text,
@@ -26,7 +28,7 @@ from kizami.messages import write_record
 
 
 @click.command(short_help="Show a metric's records.")
-@click.argument("metric")
+@metric_argument
 @range_options(default_last="10m")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @json_option
@@ -38,18 +40,17 @@ def command(metric: str, time_range: TimeRange, as_csv: bool, as_json: bool, hom
     """
     if as_csv and as_json:
         raise click.UsageError("--csv and --json exclude each other.")
-    stdout = click.get_text_stream("stdout")
     with home.opened() as backend:
         found = find_metric(backend, metric)
         records = backend.records(metric, time_range.start, time_range.end)
         passing = Passing(records, found.due(time_range, backend.grace_seconds))
         if as_json:
-            _write_json(found, time_range, passing, stdout)
+            _write_json(found, time_range, passing, sys.stdout)
         elif as_csv:
-            write_csv(passing.records(), stdout)
+            write_csv(passing.records(), sys.stdout)
         else:
-            _write_table(passing, stdout)
-    stdout.flush()
+            _write_table(passing, sys.stdout)
+    sys.stdout.flush()
     say(f"{completeness_text(passing.completeness)} slots stored")
 
 

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import wraps
 from typing import Any
 
 import click
 
-from kizami.cli.clock import WallClock
 from kizami.cli.settings import Decorator
 from kizami.errors import InvalidInput
+from kizami.local.clock import SystemClock
 from kizami.slots import parse_duration, parse_iso8601, shift, shorten
 
-# Before any slot there can be: what a range without a beginning begins with.
-BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
+# All time, which is what a verb without a default range is about.
+BEGINNING, END = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """The slots that begin in [start, end), asked for at `now`."""
+    """The slots that begin in [start, end), asked for at `now`; the default if the user named none."""
 
     start: datetime
     end: datetime
     now: datetime
+    is_default: bool = False
 
 
 def range_options(default_last: str | None) -> Decorator:
@@ -34,18 +35,20 @@ def range_options(default_last: str | None) -> Decorator:
     Without any of them it is about the last `default_last`, or about all time if that is None.
     """
     default = f"the last {default_last}" if default_last else "everything"
+    end = "now" if default_last else "the end"
 
     def decorate(verb: Callable[..., Any]) -> Callable[..., Any]:
         @click.option("--from", "since", metavar="TIME", help="From here on: 2025-12-02T10:00:00Z, or -2h.")
-        @click.option("--to", "until", metavar="TIME", help="Up to here, exclusive; without it, now.")
+        @click.option("--to", "until", metavar="TIME", help=f"Up to here, exclusive; default: {end}.")
         @click.option("--last", metavar="DURATION", help=f"Up to now: 30s, 10m, 2h, 7d. Default: {default}.")
         @wraps(verb)
         def with_range(
             *arguments: Any, since: str | None, until: str | None, last: str | None, **options: Any
         ) -> Any:
-            now = WallClock().now()
+            now = SystemClock().now()
             time_range = read_range(since, until, last, default_last, now)
-            return verb(*arguments, time_range=time_range, **options)
+            is_default = since is until is last is None
+            return verb(*arguments, time_range=replace(time_range, is_default=is_default), **options)
 
         return with_range
 
@@ -62,10 +65,10 @@ def read_range(
         last = default_last
     if last is not None:
         return _nonempty(_before(now, _positive(last), "--last"), now, now, "--last")
-    end = read_time(until, now, "--to") if until is not None else now
     if since is None and default_last is not None:
         raise InvalidInput("--to", "needs --from")
     start = read_time(since, now, "--from") if since is not None else BEGINNING
+    end = read_time(until, now, "--to") if until is not None else now if default_last else END
     return _nonempty(start, end, now, "--from")
 
 

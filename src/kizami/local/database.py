@@ -149,7 +149,7 @@ def sqlite_errors(kind: type[KizamiError], path: Path | str) -> Iterator[None]:
     try:
         yield
     except apsw.Error as error:
-        raise kind(f"{path}: {_explain(error)}") from error
+        raise kind(f"{path}: {explain(error)}") from error
     except OSError as error:
         raise kind(f"{path}: {error.strerror or error}") from error
 
@@ -169,9 +169,10 @@ def transaction(connection: apsw.Connection) -> Iterator[None]:
 
 
 def require_intact(path: Path) -> None:
-    """Read the whole of a file of ordinary size; StoreError if it is damaged. Nothing is written to it."""
-    if path.stat().st_size > _CHECKED_BYTES:
+    """Read the whole of a file of ordinary size; StoreError if it is damaged or not ours. It is not changed."""
+    if not path.exists() or not 0 < path.stat().st_size <= _CHECKED_BYTES:
         return
+    _require_kizami_header(path)
     with sqlite_errors(StoreError, path):
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         # Closing would carry the write-ahead log into a file that may be damaged.
@@ -258,7 +259,8 @@ def _schema_version(connection: apsw.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").get)
 
 
-def _explain(error: apsw.Error) -> str:
+def explain(error: apsw.Error) -> str:
+    """What went wrong and what helps, in a few words."""
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
         return f"is damaged ({error}); {_RESTORE}"
     if isinstance(error, apsw.FullError):

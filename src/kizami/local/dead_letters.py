@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from kizami.errors import QueueError
+from kizami.local.batches import BACKFILL, RETRY
 from kizami.local.database import open_database, sqlite_errors, transaction
 from kizami.local.moments import from_ms, from_seconds, to_ms, to_seconds
-from kizami.local.queue import BACKFILL, PIECE, RETRY
+from kizami.local.queue import PIECE
 from kizami.ports import Clock
 from kizami.readings import DeadLetter, DeadLetterKey
 

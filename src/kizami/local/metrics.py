@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import gcd
 from typing import Any
@@ -52,40 +52,63 @@ def register_targets(
 ) -> dict[str, KnownMetric]:
     """Make each target known; to be called in a transaction.
 
-    A new one is expected from the slot of its next tick on, so a new database has no past to catch up with. So is
-    one whose interval has changed: its old slots are another tiling of time and stay as they are.
+    A new one is expected from the slot of its next tick on, so a new database has no past to catch up with. So
+    is one whose interval has changed: its old slots are another tiling of time and stay as they are.
     """
     known = known_metrics(connection)
     for target in targets:
         metric = known.get(target.name)
         if metric is None or metric.interval_seconds != target.interval_seconds:
             next_tick = shift(floor_to_slot(now, target.interval_seconds), target.interval_seconds)
-            first_slot = shift(next_tick, -target.lag_seconds)
-            register(connection, target.name, target.interval_seconds, target.lag_seconds, first_slot)
+            metric = _metric_of(target, shift(next_tick, -target.lag_seconds), metric, len(known))
         elif metric.lag_seconds != target.lag_seconds:
-            connection.execute("UPDATE metrics SET lag_seconds = ? WHERE id = ?", (target.lag_seconds, metric.id))
-    return known_metrics(connection)
+            metric = replace(metric, lag_seconds=target.lag_seconds)
+        if metric != known.get(target.name):
+            _save(connection, metric)
+            known[target.name] = metric
+    return known
 
 
-def register(
-    connection: apsw.Connection, name: str, interval_seconds: int, lag_seconds: int, first_slot: datetime
-) -> KnownMetric:
-    """Make `name` known with this interval from `first_slot` on; its id stays if it has one."""
-    old = known_metric(connection, name)
-    ordinal = int(connection.execute("SELECT count(*) FROM metrics").get)
-    metric = KnownMetric(
-        id=old.id if old else metric_id(ordinal),
-        name=name,
-        interval_seconds=interval_seconds,
-        lag_seconds=lag_seconds,
-        step_seconds=gcd(interval_seconds, old.step_seconds if old else 0),
-        first_slot=first_slot,
-    )
+def register_slot(connection: apsw.Connection, name: str, slot: datetime, interval_seconds: int) -> KnownMetric:
+    """Make a metric known by a slot of it, if it is not, and its grid fine enough for that slot."""
+    metric = known_metric(connection, name)
+    if metric is None:
+        ordinal = int(connection.execute("SELECT count(*) FROM metrics").get)
+        metric = KnownMetric(metric_id(ordinal), name, interval_seconds, 0, interval_seconds, slot)
+        _save(connection, metric)
+    step = gcd(metric.step_seconds, to_seconds(slot))
+    if step != metric.step_seconds:
+        metric = replace(metric, step_seconds=step)
+        _save(connection, metric)
+    return metric
+
+
+def expect_from(connection: apsw.Connection, name: str, slot: datetime) -> None:
+    """Let the metric's slots be expected from `slot` on if that is earlier than before; no metric: no change."""
+    sql = "UPDATE metrics SET first_slot = min(first_slot, ?) WHERE name = ?"
+    connection.execute(sql, (to_seconds(slot), name))
+
+
+def _metric_of(target: Target, first_slot: datetime, old: KnownMetric | None, ordinal: int) -> KnownMetric:
+    interval, lag = target.interval_seconds, target.lag_seconds
+    if old is None:
+        return KnownMetric(metric_id(ordinal), target.name, interval, lag, interval, first_slot)
+    return KnownMetric(old.id, target.name, interval, lag, gcd(old.step_seconds, interval), first_slot)
+
+
+def _save(connection: apsw.Connection, metric: KnownMetric) -> None:
+    first_slot = to_seconds(metric.first_slot)
     connection.execute(
         f"INSERT OR REPLACE INTO metrics ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)",
-        (metric.id, name, interval_seconds, lag_seconds, metric.step_seconds, to_seconds(first_slot)),
+        (
+            metric.id,
+            metric.name,
+            metric.interval_seconds,
+            metric.lag_seconds,
+            metric.step_seconds,
+            first_slot,
+        ),
     )
-    return metric
 
 
 def _metric(row: tuple[Any, ...]) -> KnownMetric:

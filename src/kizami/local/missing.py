@@ -6,17 +6,19 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from kizami.coverage import Gap, Span
+from kizami.local.batches import BACKFILL
 from kizami.local.database import TALLY_SECONDS
 from kizami.local.moments import from_seconds, to_seconds
-from kizami.local.queue import BACKFILL
 from kizami.local.reader import Reader
 
 _PIECE_SECONDS = 144 * TALLY_SECONDS  # a day at once, so that weeks of a thousand metrics fit into memory
 
 Run = tuple[int, int]  # [start, end) in seconds
 
+# ?3 is a JSON array of metric names.
 _TALLIES = """
-SELECT name, bucket, stored FROM tallies JOIN metrics ON id = metric_id WHERE bucket >= ? AND bucket < ?
+SELECT name, bucket, stored FROM tallies JOIN metrics ON id = metric_id
+WHERE bucket >= ?1 AND bucket < ?2 AND name IN (SELECT value FROM json_each(?3))
 """
 
 # Where a slot is accounted for though it is not stored: on the queue, or dead.
@@ -85,7 +87,10 @@ def _counts_in(reader: Reader, rows: str, spans: Mapping[str, Span]) -> dict[str
 
 
 def _missing_within(reader: Reader, spans: Mapping[str, Span], first: int, end: int) -> Iterator[tuple[str, Run]]:
-    stored, unstored = _stored_by_bucket(reader, first, end), set(reader.rows(_UNSTORED_BUCKETS, (first, end)))
+    stored, unstored = (
+        _stored_by_bucket(reader, spans, first, end),
+        set(reader.rows(_UNSTORED_BUCKETS, (first, end))),
+    )
     parts = []
     for name, bucket, run in _cut_to_buckets(spans, first, end):
         interval, count = spans[name].interval_seconds, stored.get((name, bucket), 0)
@@ -98,8 +103,9 @@ def _missing_within(reader: Reader, spans: Mapping[str, Span], first: int, end: 
         yield name, (slot, slot + spans[name].interval_seconds)
 
 
-def _stored_by_bucket(reader: Reader, first: int, end: int) -> dict[tuple[str, int], int]:
-    return {(name, bucket): stored for name, bucket, stored in reader.rows(_TALLIES, (first, end))}
+def _stored_by_bucket(reader: Reader, names: Iterable[str], first: int, end: int) -> dict[tuple[str, int], int]:
+    rows = reader.rows(_TALLIES, (first, end, json.dumps(list(names))))
+    return {(name, bucket): stored for name, bucket, stored in rows}
 
 
 def _cut_to_buckets(spans: Mapping[str, Span], first: int, end: int) -> Iterator[tuple[str, int, Run]]:

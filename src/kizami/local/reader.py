@@ -18,6 +18,7 @@ import apsw
 
 from kizami.coverage import Completeness, Span
 from kizami.errors import StoreError
+from kizami.local.batches import BACKFILL
 from kizami.local.database import TALLY_SECONDS, open_database, sqlite_errors
 from kizami.local.metrics import KnownMetric, known_metric, known_metrics
 from kizami.local.moments import from_ms, from_seconds, to_ms, to_seconds
@@ -166,11 +167,11 @@ class Reader:
 
     def pending(self, metric: str, start: datetime, end: datetime) -> Iterator[PendingSlot]:
         """The metric's messages on the queue."""
-        columns = "row.slot, due_ms, visible_ms, receives, held, priority = 2, last_error"
+        columns = "row.slot, due_ms, visible_ms, receives, held, priority, last_error"
         for slot, due, visible, *rest in self._of_metric("messages", columns, metric, start, end):
-            receives, held, backfill, error = rest
+            receives, held, priority, error = rest
             moments = from_seconds(slot), from_ms(due), from_ms(visible)
-            yield PendingSlot(metric, *moments, receives, bool(held), bool(backfill), error)
+            yield PendingSlot(metric, *moments, receives, bool(held), priority == BACKFILL, error)
 
     def dead_slots(self, metric: str, start: datetime, end: datetime) -> Iterator[datetime]:
         """The metric's slots that are dead letters."""
@@ -202,6 +203,11 @@ class Reader:
         """The queue at `now`."""
         ((waiting, delayed, held, dead, oldest_ms),) = self.rows(_DEPTH, {"now": to_ms(now)})
         return QueueDepth(waiting, delayed, held, dead, oldest_ms / 1000)
+
+    def backfill_waiting(self, up_to: int) -> int:
+        """How many backfill messages are on the queue; counting stops at `up_to`."""
+        sql = f"SELECT count(*) FROM (SELECT 1 FROM messages WHERE priority = {BACKFILL} LIMIT ?)"
+        return int(self.rows(sql, (up_to,))[0][0])
 
     def dead_counts(self) -> dict[str, int]:
         """How many dead letters each metric has; metrics with none are left out."""

@@ -8,25 +8,13 @@ from math import gcd
 from pathlib import Path
 from threading import Lock
 
-import apsw
-
 from kizami.errors import StoreError
 from kizami.local.database import open_database, sqlite_errors, transaction
-from kizami.local.metrics import KnownMetric, known_metric, register
+from kizami.local.metrics import register_slot
 from kizami.local.moments import to_ms, to_seconds
 from kizami.local.reader import Reader
 from kizami.messages import MetricRecord
 from kizami.ports import PutOutcome
-
-# A batch is one JSON parameter and one statement: SQLite works through it without the interpreter's lock, so
-# the writer's thread leaves the event loop alone. An element: [slot, metric_id, count, collected_ms, late_ms,
-# receives, backfilled].
-STORE_BATCH = """
-INSERT INTO slots
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6
-FROM json_each(?1) WHERE true
-ON CONFLICT DO NOTHING
-"""
 
 
 class SqliteMetricStore:
@@ -41,7 +29,7 @@ class SqliteMetricStore:
     def put_if_absent(self, record: MetricRecord) -> PutOutcome:
         slot = to_seconds(record.slot)
         with self._turn, sqlite_errors(StoreError, self._path), transaction(self._connection):
-            metric = self._metric_with(record.metric, record.slot)
+            metric = register_slot(self._connection, record.metric, record.slot, gcd(60, slot))
             self._connection.execute(
                 "INSERT INTO slots VALUES (?, ?, ?, ?, 0, 1, 0) ON CONFLICT DO NOTHING",
                 (slot, metric.id, record.count, to_ms(record.collected_at)),
@@ -54,19 +42,3 @@ class SqliteMetricStore:
     def close(self) -> None:
         """Give the file back."""
         self._connection.close()
-
-    def _metric_with(self, name: str, slot: datetime) -> KnownMetric:
-        """The metric, made known if need be, with a grid that `slot` stands on."""
-        metric = known_metric(self._connection, name)
-        step = gcd(to_seconds(slot), metric.step_seconds if metric else 60)
-        if metric is None:
-            return register(self._connection, name, step, 0, slot)
-        if step != metric.step_seconds:
-            self._connection.execute("UPDATE metrics SET step_seconds = ? WHERE id = ?", (step, metric.id))
-        return metric
-
-
-def store_batch(connection: apsw.Connection, rows: str) -> int:
-    """Store the JSON array of rows; how many were new, the others being DUPLICATE."""
-    connection.execute(STORE_BATCH, (rows,))
-    return connection.changes()

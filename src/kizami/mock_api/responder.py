@@ -6,14 +6,13 @@ The HTTP server and the Lambda handler only carry it. A further endpoint is a fu
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from typing import Any
 
 from kizami.errors import InvalidInput
+from kizami.mock_api.openapi import openapi_document
 from kizami.slots import Window, parse_iso8601, shorten
 
 METHODS = ("GET", "HEAD")
@@ -87,14 +86,8 @@ def _health(parameters: Parameters) -> MockResponse:
     return answer({"status": "ok"})
 
 
-@cache
-def _openapi_document() -> bytes:
-    with open(os.path.join(os.path.dirname(__file__), "openapi.json"), "rb") as document:
-        return document.read()
-
-
 def _openapi(parameters: Parameters) -> MockResponse:
-    return MockResponse(200, JSON_HEADERS, _openapi_document())
+    return MockResponse(200, JSON_HEADERS, openapi_document())
 
 
 ROUTES: dict[str, Callable[[Parameters], MockResponse]] = {

@@ -1,0 +1,129 @@
+"""`kizami dead-letters`: the slots that were given up, with their reasons: look, try again, or forget."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from kizami.cli.backends import Backend, Home, backend_options
+from kizami.cli.exit_codes import FAILURE, OK
+from kizami.cli.metric_names import find_metric, metric_argument, metrics_argument
+from kizami.cli.printing import instant_text, json_option, plural, print_json, print_table, say
+from kizami.cli.ranges import TimeRange, range_options, read_time
+from kizami.local.clock import SystemClock
+from kizami.readings import DeadLetter
+
+_COLUMNS = (("metric", False), ("slot", False), ("died", False), ("tried", True), ("reason", False))
+
+
+def which_letters(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a verb the arguments that choose dead letters, by metric and by the time of their slots."""
+    return metrics_argument(range_options(default_last=None)(json_option(backend_options(verb))))
+
+
+@click.group(short_help="List, retry or forget the slots that were given up.")
+def command() -> None:
+    """The slots that were tried as often as the limit allows, with the reason of the last failure."""
+
+
+@command.command("list")
+@which_letters
+@click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="At most so many; 0: all.")
+def list_letters(metrics: tuple[str, ...], time_range: TimeRange, limit: int, as_json: bool, home: Home) -> None:
+    """List the dead letters of METRIC (or of all metrics), the one that died last first."""
+    with home.opened() as backend:
+        found = find_letters(backend, metrics, time_range)
+    shown = found[:limit] if limit else found
+    if as_json:
+        print_json({"total": len(found), "deadLetters": [letter_fields(letter) for letter in shown]})
+    elif shown:
+        print_table(_COLUMNS, [_row(letter) for letter in shown])
+    more = f"; --limit 0 lists the other {len(found) - len(shown):,}" if len(shown) < len(found) else ""
+    say(f"{plural(len(found), 'dead letter')}{more}")
+
+
+@command.command()
+@metric_argument
+@click.argument("slot")
+@json_option
+@backend_options
+def show(metric: str, slot: str, as_json: bool, home: Home) -> int:
+    """Show all that is known about the dead letter of one slot, such as 2025-12-02T10:23:05Z."""
+    instant = read_time(slot, SystemClock().now(), "SLOT")
+    with home.opened() as backend:
+        find_metric(backend, metric)
+        found = [letter for letter in backend.dead_letters(metric) if letter.slot == instant]
+    if not found:
+        say(f"{metric} {instant_text(instant)} is not a dead letter")
+        return FAILURE
+    fields = letter_fields(found[0])
+    if as_json:
+        print_json(fields)
+    else:
+        print_table((("field", False), ("value", False)), [(name, str(value)) for name, value in fields.items()])
+    return OK
+
+
+@command.command()
+@which_letters
+def redrive(metrics: tuple[str, ...], time_range: TimeRange, as_json: bool, home: Home) -> None:
+    """Put the dead letters of METRIC (or of all metrics) back on the queue, to be tried afresh."""
+    with home.opened() as backend:
+        redriven = backend.redrive(find_letters(backend, metrics, time_range))
+    if as_json:
+        print_json({"redriven": redriven})
+    say(f"{plural(redriven, 'dead letter')} back on the queue")
+
+
+@command.command()
+@which_letters
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def purge(metrics: tuple[str, ...], time_range: TimeRange, yes: bool, as_json: bool, home: Home) -> None:
+    """Forget the dead letters of METRIC (or of all metrics); their slots are missing from then on."""
+    with home.opened() as backend:
+        found = find_letters(backend, metrics, time_range)
+        if found and not yes:
+            _ask(f"Forget {plural(len(found), 'dead letter')} and their reasons?")
+        purged = backend.purge(found)
+    if as_json:
+        print_json({"purged": purged})
+    say(f"{plural(purged, 'dead letter')} forgotten; `kizami backfill --gaps` asks for their slots again")
+
+
+def _ask(question: str) -> None:
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{question} There is no terminal to ask on; add --yes.")
+    click.confirm(question, abort=True, err=True)
+
+
+def find_letters(backend: Backend, metrics: tuple[str, ...], time_range: TimeRange) -> list[DeadLetter]:
+    """The dead letters of the metrics (or of all) whose slots lie in the range, the newest first."""
+    for name in metrics:
+        find_metric(backend, name)
+    return [
+        letter
+        for letter in backend.dead_letters()
+        if (not metrics or letter.metric in metrics) and time_range.start <= letter.slot < time_range.end
+    ]
+
+
+def letter_fields(letter: DeadLetter) -> dict[str, Any]:
+    """A dead letter as a program reads it."""
+    return {
+        "metricName": letter.metric,
+        "slotTime": instant_text(letter.slot),
+        "intervalSeconds": letter.interval_seconds,
+        "receives": letter.receives,
+        "backfill": letter.backfill,
+        "sentAt": instant_text(letter.sent_at),
+        "diedAt": instant_text(letter.died_at),
+        "reason": letter.reason,
+    }
+
+
+def _row(letter: DeadLetter) -> list[str]:
+    tried = f"{letter.receives}x"
+    return [letter.metric, instant_text(letter.slot), instant_text(letter.died_at), tried, letter.reason]

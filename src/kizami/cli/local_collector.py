@@ -1,0 +1,50 @@
+"""Who works off the queue on one machine: the daemon if one runs, else this process while it is needed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from kizami.cli.backends import Collector
+from kizami.cli.settings import Settings
+from kizami.errors import ConfigurationError
+from kizami.local.lock import AlreadyRunning
+from kizami.logs import use_logs
+from kizami.slots import shorten
+from kizami.targets import Config
+
+
+class Daemon:
+    """Another process; nothing is known of it but what it does to the queue."""
+
+    words = "the running `kizami up` collects them"
+
+    def check(self) -> None:
+        """It minds its own failures."""
+
+
+@contextmanager
+def local_collector(database: Path, settings: Settings, metrics: Iterable[str]) -> Iterator[Collector]:
+    """The daemon, else an engine of our own for the length of a `with`."""
+    from kizami.local.drain import Drain
+
+    with ExitStack() as stack:
+        try:
+            collector: Collector = stack.enter_context(Drain.of(database, settings.config))
+        except AlreadyRunning:
+            collector = Daemon()
+        else:
+            _require_targets(settings.config, metrics)
+            use_logs(logging.WARNING)  # a target that fails is worth a line beside the progress
+        yield collector
+
+
+def _require_targets(config: Config, metrics: Iterable[str]) -> None:
+    enabled = {target.name for target in config.enabled_targets}
+    for name in metrics:
+        if name not in enabled:
+            raise ConfigurationError(
+                "--config", f"{shorten(name)} is not an enabled target, so nothing says where to ask for its slots"
+            )

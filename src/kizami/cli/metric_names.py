@@ -1,0 +1,54 @@
+"""Metrics as the command line names them: found, suggested, and completed by the shell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import click
+
+from kizami.cli.backends import Backend, Home, Metric, Polling
+from kizami.cli.settings import DEFAULT_DATABASE, Decorator
+from kizami.errors import InvalidInput, KizamiError
+from kizami.slots import shorten
+
+
+def _complete(context: click.Context, argument: click.Parameter, incomplete: str) -> list[str]:
+    home = Home(context.params.get("config"), context.params.get("database") or DEFAULT_DATABASE)
+    try:
+        with home.opened() as backend:
+            return [name for name in backend.metrics() if name.startswith(incomplete)]
+    except KizamiError:
+        return []  # nothing to suggest; the verb itself will say why
+
+
+metric_argument: Decorator = click.argument("metric", shell_complete=_complete)
+metrics_argument: Decorator = click.argument("metrics", metavar="[METRIC]...", nargs=-1, shell_complete=_complete)
+
+
+def find_metric(backend: Backend, name: str) -> Metric:
+    """The metric of that name, else InvalidInput with those that are near or known."""
+    known = backend.metrics()
+    if name in known:
+        return known[name]
+    raise InvalidInput("METRIC", f"{shorten(name)} is not known here; {_suggestion(name, known)}")
+
+
+def _suggestion(name: str, known: Mapping[str, Metric]) -> str:
+    from difflib import get_close_matches
+
+    if not known:
+        return "nothing has been polled yet"
+    near = get_close_matches(name, known, n=3)
+    return f"did you mean {', '.join(near)}?" if near else f"known: {_first_few(known)}"
+
+
+def _first_few(names: Iterable[str], shown: int = 10) -> str:
+    ordered = sorted(names)
+    return ", ".join(ordered[:shown]) + (", …" if len(ordered) > shown else "")
+
+
+def chosen_metrics(backend: Backend, names: Sequence[str]) -> dict[str, Metric]:
+    """The metrics of those names, or all that are being polled if none is named."""
+    if names:
+        return {name: find_metric(backend, name) for name in names}
+    return {name: metric for name, metric in backend.metrics().items() if metric.polling is Polling.ON}

@@ -1,0 +1,60 @@
+"""The mock API where targets expect it: whether they do, whether it is there, and serving it if not."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+
+from kizami.errors import ConfigurationError
+from kizami.mock_api.server import DEFAULT_HOST, DEFAULT_PORT, MockServer
+from kizami.targets import Target
+
+PLACE = f"{DEFAULT_HOST}:{DEFAULT_PORT}"
+
+
+class MockService(Enum):
+    """Who serves the mock API."""
+
+    OURS = "ours"
+    ANOTHER = "another"
+
+
+def is_needed(targets: Iterable[Target]) -> bool:
+    """Whether a target asks the mock API at its usual place."""
+    return any(target.is_mock for target in targets)
+
+
+@contextmanager
+def mock_service() -> Iterator[MockService]:
+    """The mock API for the length of a `with`: served here unless it is there already.
+
+    ConfigurationError if another program has its port.
+    """
+    server = MockServer()
+    try:
+        server.__enter__()
+    except ConfigurationError:
+        if not _answers_as_mock():
+            raise ConfigurationError(
+                PLACE, "another program has the mock API's port; stop it, or poll something else with --config"
+            ) from None
+        yield MockService.ANOTHER
+        return
+    try:
+        yield MockService.OURS
+    finally:
+        server.__exit__()
+
+
+def _answers_as_mock() -> bool:
+    connection = http.client.HTTPConnection(DEFAULT_HOST, DEFAULT_PORT, timeout=1)
+    try:
+        connection.request("GET", "/health")
+        return bool(json.loads(connection.getresponse().read(1000)) == {"status": "ok"})
+    except (OSError, http.client.HTTPException, ValueError):
+        return False
+    finally:
+        connection.close()

@@ -1,0 +1,84 @@
+"""How the collection is doing: the numbers of `kizami status`, read from either home."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from kizami.cli.backends import Backend, Metric, Polling
+from kizami.coverage import Completeness
+from kizami.readings import Lateness, QueueDepth
+
+HOUR_SECONDS, DAY_SECONDS = 3600, 86_400
+LATENESS_RANGE = timedelta(minutes=10)  # a thousand targets make 120,000 polls in it
+
+
+@dataclass(frozen=True, slots=True)
+class MetricOverview:
+    """One metric: its newest slot, and how much of the last hour and day is stored."""
+
+    metric: Metric
+    newest: datetime | None
+    hour: Completeness
+    day: Completeness
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All metrics, those that need a look first, and the queue that they share."""
+
+    now: datetime
+    metrics: tuple[MetricOverview, ...]
+    queue: QueueDepth
+    lateness: Lateness
+    activity: str | None
+
+    @property
+    def hour(self) -> Completeness:
+        """The last hour of all metrics."""
+        return _together(each.hour for each in self.metrics)
+
+    @property
+    def day(self) -> Completeness:
+        """The last day of all metrics."""
+        return _together(each.day for each in self.metrics)
+
+    @property
+    def missing(self) -> int:
+        """The slots of the last day that nobody has collected."""
+        return sum(each.missing for each in self.metrics)
+
+
+def read_overview(backend: Backend, now: datetime) -> Overview:
+    """The state of the home at `now`. Of a metric that is not polled any more nothing is expected."""
+    metrics = backend.metrics()
+    polled = [metric for metric in metrics.values() if metric.polling is Polling.ON]
+    hours = {each.name: each.recent(HOUR_SECONDS, now, backend.grace_seconds) for each in polled}
+    days = {each.name: each.recent(DAY_SECONDS, now, backend.grace_seconds) for each in polled}
+    newest, hour, day = backend.newest_slots(), backend.completeness(hours), backend.completeness(days)
+    missing = backend.missing_counts(days)
+    nothing = Completeness(0, 0)
+    overviews = (
+        MetricOverview(
+            metric, newest.get(name), hour.get(name, nothing), day.get(name, nothing), missing.get(name, 0)
+        )
+        for name, metric in metrics.items()
+    )
+    return Overview(
+        now,
+        tuple(sorted(overviews, key=_urgency)),
+        backend.queue_depth(now),
+        backend.lateness(now - LATENESS_RANGE, now),
+        backend.activity(),
+    )
+
+
+def _urgency(overview: MetricOverview) -> tuple[float, float, str]:
+    return overview.hour.ratio, overview.day.ratio, overview.metric.name
+
+
+def _together(parts: Iterable[Completeness]) -> Completeness:
+    counts = [(part.stored, part.expected) for part in parts]
+    return Completeness(sum(stored for stored, _ in counts), sum(expected for _, expected in counts))

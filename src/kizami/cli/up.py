@@ -1,0 +1,131 @@
+"""`kizami up`: the whole pipeline on this machine, until Ctrl-C."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+
+from kizami.cli.config_watch import ConfigWatch
+from kizami.cli.exit_codes import INTERRUPTED, OK
+from kizami.cli.mock_service import MockService, is_needed, mock_service
+from kizami.cli.settings import Decorator, Settings, config_option, database_option, load_settings
+from kizami.local.clock import SystemClock
+from kizami.local.database import require_intact
+from kizami.local.engine import Engine, StoredRecord
+from kizami.local.lock import sole_daemon
+from kizami.local.options import Options
+from kizami.logs import use_logs
+from kizami.targets import MOCK_API_URL, Target
+
+_DEFAULTS = Options()
+_WARNINGS = 5
+
+logger = logging.getLogger(__name__)
+
+
+def _limit(name: str, kind: click.ParamType[Any], words: str) -> Decorator:
+    return click.option(
+        "--" + name.replace("_", "-"),
+        type=kind,
+        default=getattr(_DEFAULTS, name),
+        envvar="KIZAMI_" + name.upper(),
+        show_default=True,
+        show_envvar=True,
+        help=words,
+    )
+
+
+@click.command(short_help="Run the whole pipeline on this machine.")
+@config_option
+@database_option
+@click.option("--mock/--no-mock", default=None, help="Serve the mock API too; by default if a target asks it.")
+@click.option("--rows/--no-rows", default=True, help="Print stored rows (JSON lines) if stdout is no terminal.")
+@click.option("--spread/--no-spread", default=True, help="Spread polls evenly over the interval.")
+@_limit("max_in_flight", click.IntRange(1, 50_000), "Requests in flight at once.")
+@_limit("max_per_host", click.IntRange(1, 50_000), "Requests in flight at once to one host.")
+@_limit("receive_limit", click.IntRange(1, 100), "Attempts before a slot becomes a dead letter.")
+@_limit("retry_seconds", click.FloatRange(0.01, 300), "The wait before a second attempt; then 4, 16 … times that.")
+@_limit("visibility_seconds", click.FloatRange(1, 43_200), "How long a message in hand is hidden from others.")
+@_limit("backfill_per_second", click.IntRange(1, 100_000), "Retried and backfilled requests a second, at most.")
+def command(config: Path | None, database: Path, mock: bool | None, rows: bool, **options: Any) -> int:
+    """Poll the targets of kizami.toml and keep one record for every slot in one SQLite file.
+
+    Without a file it polls the mock API, which it serves on port 3000. What was missed while it did not run
+    is caught up with. Ctrl-C stops it; SIGHUP, or saving the file, makes it read the file again.
+    """
+    use_logs()
+    settings = load_settings(config)
+    targets = settings.config.enabled_targets
+    with ExitStack() as stack:
+        stack.enter_context(sole_daemon(database))
+        require_intact(database)
+        if mock or (mock is None and is_needed(targets)):
+            _serve_mock(stack)
+        _warn_of_early_asking(targets)
+        return _run(stack, settings, database, Options(**options), rows)
+
+
+def _run(stack: ExitStack, settings: Settings, database: Path, options: Options, rows: bool) -> int:
+    watch = ConfigWatch(settings.path)
+    watchers: list[Any] = []
+
+    def show(records: list[StoredRecord]) -> None:
+        for watcher in watchers:
+            watcher.show(records)
+
+    engine = Engine(database, options, SystemClock(), show, watch.new_config)
+    interrupted = _obey_signals(engine, watch)
+    if sys.stdout.isatty():
+        from kizami.cli.live_view import LiveView
+
+        watchers.append(stack.enter_context(LiveView(database, engine)))
+    elif rows:
+        from kizami.cli.row_lines import RowLines
+
+        watchers.append(stack.enter_context(RowLines(engine.stop)))
+    logger.info(
+        "polling; Ctrl-C stops",
+        extra={"targets": len(settings.config.enabled_targets), "database": str(database)},
+    )
+    engine.run(settings.config)
+    return INTERRUPTED if interrupted else OK
+
+
+def _obey_signals(engine: Engine, watch: ConfigWatch) -> list[int]:
+    """Ctrl-C and SIGTERM stop the engine, SIGHUP has the file read again; the list says whether it was Ctrl-C."""
+    interrupted: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT:
+            interrupted.append(number)
+        engine.stop()
+
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGHUP, lambda number, frame: watch.ask())
+    return interrupted
+
+
+def _serve_mock(stack: ExitStack) -> None:
+    logging.getLogger("kizami.mock_api").setLevel(logging.WARNING)  # each request is a stored row anyway
+    if stack.enter_context(mock_service()) is MockService.ANOTHER:
+        logger.info("the mock API is running already; it is used", extra={"url": MOCK_API_URL})
+
+
+def _warn_of_early_asking(targets: Sequence[Target]) -> None:
+    early = [target for target in targets if target.timing_problem]
+    for target in early[:_WARNINGS]:
+        logger.warning(
+            "asked before its windows have ended: the counts kept are partial; set lag to the interval or more",
+            extra={"metric": target.name, "lag_seconds": target.lag_seconds},
+        )
+    if len(early) > _WARNINGS:
+        logger.warning("more targets are asked too early", extra={"targets": len(early) - _WARNINGS})

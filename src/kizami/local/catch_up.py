@@ -1,0 +1,122 @@
+"""Catching up: after a stop, a crash, a sleep or a jump of the clock, what was missed goes onto the queue.
+
+It runs on a thread of its own and through the same door as `kizami backfill`. It puts slots on the queue only
+as fast as they are asked for, so the queue stays small and live slots stay on time.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+
+from kizami.backfill import plan_backfill
+from kizami.coverage import Span, due_span
+from kizami.errors import KizamiError
+from kizami.local.clock import WallClock
+from kizami.local.metrics import KnownMetric
+from kizami.local.missing import find_missing
+from kizami.local.queue import PIECE, SqliteQueue
+from kizami.local.reader import Reader
+from kizami.messages import ScheduleMessage
+from kizami.slots import shift
+from kizami.targets import Target
+
+_QUEUE_MARK = 2 * PIECE  # backfill messages on the queue above which nothing is added
+_TARGETS = 500  # looked through in one go
+_PAUSE_SECONDS = 0.1
+_TROUBLE_SECONDS = 5.0
+
+logger = logging.getLogger(__name__)
+
+
+def missed(
+    reader: Reader, targets: Iterable[Target], known: Mapping[str, KnownMetric], until: datetime
+) -> Iterator[ScheduleMessage]:
+    """The slots that were due by `until` and are neither stored, pending nor dead, target by target.
+
+    As far back as a target says, but not before it was first known: a new target has no past.
+    """
+    by_name = {target.name: target for target in targets if target.catch_up_seconds and target.name in known}
+    names = iter(by_name)
+    while some := list(islice(names, _TARGETS)):
+        spans = {name: _span(by_name[name], known[name], until) for name in some}
+        for name, gaps in find_missing(reader, spans).items():
+            yield from plan_backfill(by_name[name], gaps)
+
+
+def _span(target: Target, metric: KnownMetric, until: datetime) -> Span:
+    return due_span(target, max(shift(until, -target.catch_up_seconds), metric.first_slot), until)
+
+
+class CatchUp:
+    """Catches up with whatever was missed before the last `begin`."""
+
+    def __init__(self, path: Path, clock: WallClock) -> None:
+        self._path = path
+        self._clock = clock
+        self._condition = threading.Condition()
+        self._job: tuple[Sequence[Target], datetime] | None = None
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="catch-up", daemon=True)
+
+    def begin(self, targets: Sequence[Target], until: datetime) -> None:
+        """Catch up with what was due by `until`; whatever is under way starts over with that."""
+        with self._condition:
+            self._job = (targets, until)
+            self._condition.notify()
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def close(self) -> None:
+        """Stop where it is; what is not yet on the queue is found again next time."""
+        with self._condition:
+            self._stopping = True
+            self._condition.notify()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while (job := self._next_job()) is not None:
+            try:
+                sent = self._catch_up(*job)
+                if sent:
+                    logger.info("missed slots are on the queue", extra={"slots": sent})
+            except KizamiError as error:
+                logger.warning("cannot catch up yet", extra={"reason": str(error)})
+                self._pause(_TROUBLE_SECONDS)
+                with self._condition:
+                    self._job = self._job or job
+
+    def _next_job(self) -> tuple[Sequence[Target], datetime] | None:
+        with self._condition:
+            self._condition.wait_for(lambda: self._job is not None or self._stopping)
+            job, self._job = self._job, None
+            return None if self._stopping else job
+
+    def _catch_up(self, targets: Sequence[Target], until: datetime) -> int:
+        queue = SqliteQueue(self._path, self._clock)
+        try:
+            with Reader.opened(self._path) as reader:
+                return self._send_missed(queue, reader, targets, until)
+        finally:
+            queue.close()
+
+    def _send_missed(self, queue: SqliteQueue, reader: Reader, targets: Sequence[Target], until: datetime) -> int:
+        messages = missed(reader, targets, reader.metrics(), until)
+        sent = 0
+        while self._may_go_on() and (piece := list(islice(messages, PIECE))):
+            while reader.backfill_waiting(_QUEUE_MARK) >= _QUEUE_MARK and self._may_go_on():
+                self._pause(_PAUSE_SECONDS)
+            sent += queue.send_backfill(piece)
+        return sent
+
+    def _may_go_on(self) -> bool:
+        return not self._stopping and self._job is None
+
+    def _pause(self, seconds: float) -> None:
+        with self._condition:
+            self._condition.wait_for(lambda: not self._may_go_on(), timeout=seconds)

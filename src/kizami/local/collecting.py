@@ -1,0 +1,173 @@
+"""The Collector at work: a message becomes a request at its host, and its outcome work for the writer."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from kizami.collector import Request, plan_request, read_response
+from kizami.errors import ApiError, ApiUnreachable, InvalidInput, KizamiError
+from kizami.local.backoff import retry_delay_seconds
+from kizami.local.batches import BACKFILL, LIVE, Taken
+from kizami.local.clock import WallClock
+from kizami.local.failures import FailureLog
+from kizami.local.fetch import Fetcher, Finished
+from kizami.local.hosts import Hosts
+from kizami.local.moments import from_ms, from_seconds
+from kizami.local.options import Options
+from kizami.local.service import Polled
+from kizami.local.writer import Work
+from kizami.messages import MetricRecord, ScheduleMessage
+from kizami.slots import Window, shift
+
+OLD_LIMIT = 1024  # retried and backfilled messages that may be in hand at once
+_CROWDED_MS = 5000  # when an old message that found too long a line is handed out again
+_ERROR_CHARACTERS = 300
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """A message on its way, from being handed out until its outcome."""
+
+    taken: Taken
+    polled: Polled
+    message: ScheduleMessage
+    request: Request
+    asked_ms: float = 0.0
+
+    @property
+    def live(self) -> bool:
+        return self.taken.priority == LIVE
+
+
+@dataclass(slots=True)
+class Tally:
+    """What has happened since the start."""
+
+    asked: int = 0
+    answered: int = 0
+    failed: int = 0
+    dead: int = 0
+
+
+class Collecting:
+    """Asks and judges; what is to be written gathers in `work`, which the loop hands to the writer."""
+
+    def __init__(self, fetcher: Fetcher, options: Options, clock: WallClock) -> None:
+        self._fetcher = fetcher
+        self._options = options
+        self._clock = clock
+        self._hosts: Hosts[Flight] = Hosts(options.max_in_flight, options.max_per_host)
+        self._flying: set[Flight] = set()
+        self.service: Mapping[int, Polled] = {}
+        self.work = Work()
+        self.tally = Tally()
+        self.failures = FailureLog(clock.milliseconds())
+
+    @property
+    def old_room(self) -> int:
+        """How many more retried and backfilled messages can be taken in hand."""
+        return OLD_LIMIT - self._hosts.old
+
+    def ask(self, taken: Taken) -> None:
+        """Send the request now, or as soon as the host's line allows."""
+        polled = self.service.get(taken.metric_id)
+        if polled is None or polled.target.interval_seconds != taken.seconds:
+            # The target was removed, paused or given another interval: nobody expects this slot any more.
+            self.work.removed.append([taken.slot, taken.metric_id])
+            return
+        message = ScheduleMessage(_window(taken.slot, taken.seconds), polled.target.name)
+        try:
+            flight = Flight(taken, polled, message, plan_request(message, polled.target))
+        except InvalidInput as error:
+            self._bury(taken, error)
+            return
+        if not self._hosts.join(polled.host, flight, live=flight.live):
+            self._turn_away(flight)
+        self._launch(polled.host)
+
+    def settle(self, finished: Finished) -> None:
+        """Judge an answer, and let the next in the host's line go."""
+        flight: Flight = finished.tag
+        self._flying.discard(flight)
+        now_ms = self._clock.milliseconds()
+        try:
+            if isinstance(finished.outcome, ApiError):
+                raise finished.outcome
+            collected_at = from_ms(int(now_ms))
+            record = read_response(finished.outcome, flight.message, flight.polled.target, collected_at)
+            self._keep(flight, record, now_ms)
+        except ApiError as error:
+            self._fail(flight, error, now_ms)
+        self._hosts.done(flight.polled.host, live=flight.live)
+        self._launch(flight.polled.host)
+
+    def finish(self, grace_seconds: float) -> None:
+        """Let what is in flight come in for a while; the rest goes back to the queue."""
+        for flight in self._hosts.drain():
+            self.give_back(flight.taken)
+        deadline = time.monotonic() + grace_seconds
+        while self._flying and (left := deadline - time.monotonic()) > 0:
+            for finished in self._fetcher.wait(left):
+                self.settle(finished)
+        for flight in self._flying:
+            taken = flight.taken
+            self.work.unanswered.append([taken.slot, taken.metric_id, int(self._clock.milliseconds())])
+
+    def give_back(self, taken: Taken) -> None:
+        """Back to the queue, as if it had never been handed out; a live one still becomes due at its moment."""
+        self.work.unasked.append([taken.slot, taken.metric_id, taken.due_ms])
+
+    def _launch(self, host: str) -> None:
+        for flight in self._hosts.advance(host):
+            flight.asked_ms = self._clock.milliseconds()
+            self._flying.add(flight)
+            self._fetcher.start(flight.request.url, flight.polled.profile, flight)
+            self.tally.asked += 1
+
+    def _keep(self, flight: Flight, record: MetricRecord, now_ms: float) -> None:
+        taken = flight.taken
+        late_ms = max(0, int(flight.asked_ms - taken.due_ms))
+        backfilled = int(taken.priority == BACKFILL)
+        self.work.stored.append(
+            [taken.slot, taken.metric_id, record.count, int(now_ms), late_ms, taken.receives, backfilled]
+        )
+        self.tally.answered += 1
+        self.failures.succeeded(record.metric, now_ms)
+
+    def _fail(self, flight: Flight, error: ApiError, now_ms: float) -> None:
+        taken = flight.taken
+        self.tally.failed += 1
+        self.failures.failed(flight.message.metric, error, now_ms)
+        if taken.receives >= self._options.receive_limit:
+            self._bury(taken, error)
+            return
+        wait = retry_delay_seconds(taken.receives, error, self._options.retry_seconds, random.random())
+        visible_ms = int(now_ms + wait * 1000)
+        self.work.failed.append([taken.slot, taken.metric_id, visible_ms, taken.receives, _words(error)])
+
+    def _bury(self, taken: Taken, error: KizamiError) -> None:
+        self.tally.dead += 1
+        self.work.buried.append([taken.slot, taken.metric_id, taken.due_ms, taken.receives, _words(error)])
+
+    def _turn_away(self, flight: Flight) -> None:
+        """The host's line is too long: an old message waits on the queue, a live one has failed this time."""
+        now_ms = self._clock.milliseconds()
+        if flight.live:
+            self._fail(flight, ApiUnreachable("too many requests are waiting for this host"), now_ms)
+        else:
+            self.work.unasked.append([flight.taken.slot, flight.taken.metric_id, int(now_ms) + _CROWDED_MS])
+
+
+@lru_cache(maxsize=1024)
+def _window(slot: int, seconds: int) -> Window:
+    start = from_seconds(slot)
+    return Window(start, shift(start, seconds))
+
+
+def _words(error: KizamiError) -> str:
+    words = str(error)
+    return words if len(words) <= _ERROR_CHARACTERS else words[: _ERROR_CHARACTERS - 1] + "…"

@@ -1,0 +1,290 @@
+"""The daemon's loop: it owns time and sockets, while the writer's thread owns the disk.
+
+    planner ──▶ writer ══▶ queue (SQLite) ══▶ writer ──▶ loop: at its moment ──▶ Collecting ──▶ API
+                  ▲                                                                  │
+                  └──────── row + acknowledgement, or a retry, or a dead letter ◀────┘
+
+It waits on a monotonic timer for the next moment of the wall clock, which it reads anew each turn, so nothing
+drifts. When the two clocks part, the wall clock was set or the machine slept: then it plans anew and catches up.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import selectors
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from kizami.errors import KizamiError, StoreError
+from kizami.local import batches
+from kizami.local.batches import LIVE, Taken
+from kizami.local.catch_up import CatchUp
+from kizami.local.clock import WallClock
+from kizami.local.collecting import Collecting
+from kizami.local.fetch import Fetcher
+from kizami.local.moments import from_ms, from_seconds
+from kizami.local.options import Options
+from kizami.local.schedule import Planner
+from kizami.local.service import Polled, enter_service
+from kizami.local.writer import Delivery, Errand, QueueLimits, Work, Writer
+from kizami.messages import MetricRecord
+from kizami.targets import Config, Target
+
+JUMP_MS = 1000  # the clocks have parted by more: the wall clock was set, or the machine slept
+STALL_MS = 5000  # a turn took longer: the process was stopped
+LATE_MS = 5000  # a live message found this late after a stop is backfill
+
+_TURN_SECONDS = 0.2
+_HOUSEKEEPING_MS = 1000
+# Together less than the two seconds in which a stop must be over.
+_HOLD_SECONDS, _GRACE_SECONDS, _FLUSH_SECONDS = 0.3, 0.7, 0.6
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A record that is durable now, as it is shown."""
+
+    record: MetricRecord
+    late_ms: int
+    receives: int
+    backfilled: bool
+
+
+Show = Callable[[list[StoredRecord]], None]
+
+
+class Engine:
+    """The one-machine runtime; `stop` may be called from a signal handler or another thread.
+
+    `show` gets the records that have become durable; `new_config` is asked every second. With `live` False
+    nothing new is planned and nothing caught up with: it works off what is on the queue.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        options: Options,
+        clock: WallClock,
+        show: Show | None = None,
+        new_config: Callable[[], Config | None] = lambda: None,
+        *,
+        live: bool = True,
+    ) -> None:
+        self._path = path
+        self._options = options
+        self._clock = clock
+        self._show = show
+        self._new_config = new_config
+        self._live = live
+        self._service: dict[int, Polled] = {}
+        self._due: list[tuple[int, Taken]] = []
+        self._in_hand: set[tuple[int, int]] = set()
+        self._deliveries: deque[Delivery] = deque()
+        self._stopping = False
+        self._selector = selectors.DefaultSelector()
+        self._fetcher = Fetcher(self._selector)
+        self._collecting = Collecting(self._fetcher, options, clock)
+        limits = QueueLimits(options.receive_limit, options.visibility_seconds, options.backfill_per_second)
+        self._writer = Writer(path, clock, limits, self._deliver, lambda: self._collecting.old_room)
+        self._catch_up = CatchUp(path, clock)
+        self._bell, self._bell_rope = socket.socketpair()
+        self._bell.setblocking(False)
+        self._bell_rope.setblocking(False)
+        self._selector.register(self._bell, selectors.EVENT_READ, self._hush)
+        now_ms = clock.milliseconds()
+        self._planner = Planner([], now_ms)
+        self._clocks_ms = now_ms, time.monotonic() * 1000
+        self._kept_house_ms = now_ms
+
+    @property
+    def collecting(self) -> Collecting:
+        """Its counts and failures, for whoever shows them."""
+        return self._collecting
+
+    @property
+    def polled(self) -> list[Target]:
+        """The targets in service."""
+        return [polled.target for polled in self._service.values()]
+
+    def run(self, config: Config) -> None:
+        """Poll until `stop`; then everything in hand is settled or back on the queue."""
+        try:
+            self._open(config)
+            while not self._stopping:
+                self._turn()
+        finally:
+            self._close()
+
+    def stop(self) -> None:
+        """End `run` soon."""
+        self._stopping = True
+        self._ring()
+
+    def _open(self, config: Config) -> None:
+        now_ms = int(self._clock.milliseconds())
+        self._enter(config, now_ms)
+        # Whoever had these in hand is dead, because there is one daemon a database.
+        self._writer.run_now(lambda connection: batches.release_all(connection, now_ms))
+        self._writer.run_now(lambda connection: batches.demote_late(connection, now_ms - LATE_MS))
+        self._clocks_ms = self._clock.milliseconds(), time.monotonic() * 1000
+        self._writer.start()
+
+    def _enter(self, config: Config, now_ms: int) -> None:
+        service = enter_service(self._path, config.enabled_targets, self._clock.now(), spread=self._options.spread)
+        gone = [number for number, polled in self._service.items() if not _same_slots(polled, service.get(number))]
+        if gone:
+            self._errand(lambda connection: batches.drop_metrics(connection, gone))
+        self._service = service
+        self._collecting.service = service
+        self._plan_anew(now_ms)
+
+    def _plan_anew(self, now_ms: int) -> None:
+        """Ticks after this moment are the planner's, those before it catch-up's."""
+        if not self._live:
+            return
+        self._planner = Planner(list(self._service.values()), now_ms)
+        self._catch_up.begin(self.polled, from_ms(now_ms))
+
+    def _turn(self) -> None:
+        now_ms = self._clock.milliseconds()
+        self._watch_clocks(now_ms)
+        if not self._writer.overloaded:
+            self._collecting.work.sent += self._planner.next_rows(now_ms)
+        while self._due and self._due[0][0] <= now_ms:
+            self._collecting.ask(heapq.heappop(self._due)[1])
+        for finished in self._fetcher.wait(self._pause_seconds()):
+            self._collecting.settle(finished)
+        self._read_deliveries()
+        if not 0 <= now_ms - self._kept_house_ms < _HOUSEKEEPING_MS:
+            self._keep_house(now_ms)
+        self._hand_over()
+
+    def _pause_seconds(self) -> float:
+        now_ms = self._clock.milliseconds()
+        if self._planner.has_more(now_ms) and not self._writer.overloaded:
+            return 0
+        return min(_TURN_SECONDS, (self._due[0][0] - now_ms) / 1000) if self._due else _TURN_SECONDS
+
+    def _hand_over(self) -> None:
+        if self._collecting.work:
+            self._writer.submit(self._collecting.work)
+            self._collecting.work = Work()
+
+    def _errand(self, errand: Errand) -> None:
+        self._collecting.work.errands.append(errand)
+
+    def _keep_house(self, now_ms: float) -> None:
+        self._kept_house_ms = now_ms
+        self._collecting.failures.summarise(now_ms)
+        if not self._writer.alive:
+            raise StoreError(f"{self._path}: writing has stopped; the log says why")
+        config = self._new_config()
+        if config is not None:
+            self._reload(config, int(now_ms))
+
+    def _reload(self, config: Config, now_ms: int) -> None:
+        try:
+            self._enter(config, now_ms)
+        except KizamiError as error:
+            logger.error("the new configuration is refused; the old one goes on", extra={"reason": str(error)})
+        else:
+            logger.info("the new configuration is in force", extra={"targets": len(self._service)})
+
+    def _watch_clocks(self, now_ms: float) -> None:
+        wall_ms, monotonic_ms = self._clocks_ms
+        self._clocks_ms = now_ms, time.monotonic() * 1000
+        elapsed_ms = self._clocks_ms[1] - monotonic_ms
+        jumped_ms = now_ms - wall_ms - elapsed_ms
+        if abs(jumped_ms) > JUMP_MS or elapsed_ms > STALL_MS or self._planner.is_behind(now_ms):
+            self._resume(int(now_ms), round(jumped_ms) if abs(jumped_ms) > JUMP_MS else 0, elapsed_ms)
+
+    def _resume(self, now_ms: int, jumped_ms: int, elapsed_ms: float) -> None:
+        """Go on after a jump of the clock, a sleep or a stop."""
+        details = {"clock_jumped_seconds": jumped_ms / 1000, "held_up_seconds": round(elapsed_ms / 1000, 1)}
+        logger.warning("time did not go on evenly; planning anew", extra=details)
+        for _, taken in self._due:
+            self._collecting.give_back(taken)
+        self._due.clear()
+        if jumped_ms:
+            self._errand(lambda connection: batches.shift_waiting(connection, jumped_ms))
+        self._errand(lambda connection: batches.demote_late(connection, now_ms - LATE_MS))
+        self._plan_anew(now_ms)
+
+    def _deliver(self, delivery: Delivery) -> None:
+        """Called on the writer's thread."""
+        self._deliveries.append(delivery)
+        self._ring()
+
+    def _read_deliveries(self) -> None:
+        while self._deliveries:
+            delivery = self._deliveries.popleft()
+            self._in_hand.difference_update(delivery.written.settled())
+            if self._show and delivery.written.stored:
+                self._show([self._as_shown(row) for row in delivery.written.stored])
+            for taken in delivery.taken:
+                self._accept(taken)
+
+    def _accept(self, taken: Taken) -> None:
+        key = (taken.slot, taken.metric_id)
+        # Handed out a second time: its visibility ran out meanwhile, or the first time could not be written.
+        if key in self._in_hand:
+            return
+        self._in_hand.add(key)
+        if self._stopping:
+            self._collecting.give_back(taken)
+        elif taken.priority == LIVE:
+            heapq.heappush(self._due, (taken.due_ms, taken))
+        else:
+            self._collecting.ask(taken)
+
+    def _as_shown(self, row: list[int]) -> StoredRecord:
+        slot, metric_id, count, collected_ms, late_ms, receives, backfilled = row
+        polled = self._service.get(metric_id)
+        name = polled.target.name if polled else f"metric-{metric_id}"
+        record = MetricRecord(name, from_seconds(slot), count, from_ms(collected_ms))
+        return StoredRecord(record, late_ms, receives, bool(backfilled))
+
+    def _close(self) -> None:
+        self._stopping = True
+        self._catch_up.close()
+        self._writer.hold(_HOLD_SECONDS)
+        for _, taken in self._due:
+            self._collecting.give_back(taken)
+        self._collecting.finish(_GRACE_SECONDS)
+        self._read_deliveries()
+        self._hand_over()
+        self._writer.close(_FLUSH_SECONDS)
+        self._read_deliveries()
+        self._fetcher.close()
+        self._selector.close()
+        self._bell.close()
+        self._bell_rope.close()
+
+    def _ring(self) -> None:
+        # A full pipe means that it rings already; a closed one that nobody listens any more.
+        with suppress(OSError):
+            self._bell_rope.send(b"!")
+
+    def _hush(self) -> None:
+        with suppress(BlockingIOError):
+            while self._bell.recv(4096):
+                pass
+
+
+def _same_slots(before: Polled, now: Polled | None) -> bool:
+    """Whether messages planned for the target as it was are still right."""
+    if now is None:
+        return False
+    return (before.target.interval_seconds, before.target.lag_seconds, before.offset_ms) == (
+        now.target.interval_seconds,
+        now.target.lag_seconds,
+        now.offset_ms,
+    )

@@ -1,0 +1,198 @@
+"""HTTP at scale: many requests in flight on one thread, by libcurl's multi interface.
+
+The caller owns the loop: it starts requests, waits in `wait`, and gets back what has finished. Connections and
+handles are used again. Every request has one total deadline and a cap on the body's size; redirects are not
+followed and nothing is decompressed, so an answer can neither take longer nor grow larger than allowed.
+"""
+
+from __future__ import annotations
+
+import resource
+import selectors
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import pycurl
+
+from kizami import __version__
+from kizami.collector import MAX_BODY_BYTES, Response
+from kizami.errors import ApiError, ApiPayloadError, ApiUnreachable
+
+_INTEREST = {
+    pycurl.POLL_IN: selectors.EVENT_READ,
+    pycurl.POLL_OUT: selectors.EVENT_WRITE,
+    pycurl.POLL_INOUT: selectors.EVENT_READ | selectors.EVENT_WRITE,
+}
+_SPARE_FILES = 128  # descriptors left for everything but connections
+_MAX_FILES = 65_536
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What requests have in common: a handle set up for one then serves the next. Headers hold secrets."""
+
+    timeout_seconds: float
+    headers: tuple[str, ...]
+    direct: bool
+
+    @classmethod
+    def of(cls, url: str, timeout_seconds: float, headers: tuple[str, ...]) -> Profile:
+        """Proxies are those of the environment, as curl reads it; what runs on this machine needs none."""
+        return cls(timeout_seconds, headers, urlsplit(url).hostname in _LOOPBACK)
+
+    def __repr__(self) -> str:
+        return f"Profile({self.timeout_seconds:g} s, {len(self.headers)} headers)"
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A request that is over: what it was started with, and what came of it."""
+
+    tag: Any
+    outcome: Response | ApiError
+
+
+class Fetcher:
+    """The requests in flight, on a selector that its owner may also register callbacks with."""
+
+    def __init__(self, selector: selectors.BaseSelector) -> None:
+        self._selector = selector
+        self._idle: dict[Profile, list[_Handle]] = {}
+        self._watched: set[int] = set()
+        self._timer: float | None = None
+        self._multi = pycurl.CurlMulti()
+        self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch)
+        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
+        self._multi.setopt(pycurl.M_MAXCONNECTS, _allowed_files() - _SPARE_FILES)
+        self.in_flight = 0
+
+    def start(self, url: str, profile: Profile, tag: object) -> None:
+        """Send a GET; `wait` will give `tag` back with its outcome."""
+        idle = self._idle.setdefault(profile, [])
+        handle = idle.pop() if idle else _Handle(profile)
+        handle.begin(url, tag)
+        self._multi.add_handle(handle.curl)
+        self.in_flight += 1
+
+    def wait(self, seconds: float) -> list[Finished]:
+        """Wait for something to happen, at most `seconds`; what has finished since."""
+        if self._timer is not None:
+            seconds = min(seconds, self._timer - time.monotonic())
+        for key, events in self._selector.select(max(0.0, seconds)):
+            if key.data is None:
+                ready = pycurl.CSELECT_IN if events & selectors.EVENT_READ else 0
+                ready |= pycurl.CSELECT_OUT if events & selectors.EVENT_WRITE else 0
+                self._multi.socket_action(key.fd, ready)
+            else:
+                key.data()
+        if self._timer is not None and self._timer <= time.monotonic():
+            self._timer = None
+            self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
+        return self._finished()
+
+    def close(self) -> None:
+        """Let go of every connection; requests in flight are dropped."""
+        self._multi.close()
+
+    def _finished(self) -> list[Finished]:
+        finished = []
+        more = True
+        while more:
+            more, succeeded, failed = self._multi.info_read()
+            finished += [self._settle(curl, None) for curl in succeeded]
+            finished += [self._settle(curl, (code, words)) for curl, code, words in failed]
+        return finished
+
+    def _settle(self, curl: Any, failure: tuple[int, str] | None) -> Finished:
+        self._multi.remove_handle(curl)
+        self.in_flight -= 1
+        handle: _Handle = curl.handle
+        finished = Finished(handle.tag, handle.response() if failure is None else handle.error(*failure))
+        handle.tag = None
+        self._idle[handle.profile].append(handle)
+        return finished
+
+    def _watch(self, what: int, descriptor: int, multi: Any, data: Any) -> None:
+        if what == pycurl.POLL_REMOVE:
+            self._watched.discard(descriptor)
+            self._selector.unregister(descriptor)
+        elif descriptor in self._watched:
+            self._selector.modify(descriptor, _INTEREST[what])
+        else:
+            self._watched.add(descriptor)
+            self._selector.register(descriptor, _INTEREST[what])
+
+    def _set_timer(self, milliseconds: int) -> None:
+        self._timer = None if milliseconds < 0 else time.monotonic() + milliseconds / 1000
+
+
+class _Handle:
+    """A libcurl easy handle, set up once for its profile."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.tag: Any = None
+        self.curl = pycurl.Curl()
+        self.curl.handle = self
+        self._chunks: list[bytes] = []
+        self._size = 0
+        for option, value in _options(profile, self._take).items():
+            self.curl.setopt(option, value)
+
+    def begin(self, url: str, tag: object) -> None:
+        self.tag = tag
+        self._chunks.clear()
+        self._size = 0
+        self.curl.setopt(pycurl.URL, url)
+
+    def response(self) -> Response:
+        status = self.curl.getinfo(pycurl.RESPONSE_CODE)
+        retry_after = None if status == 200 else str(self.curl.getinfo(pycurl.RETRY_AFTER))
+        return Response(status, b"".join(self._chunks), retry_after)
+
+    def error(self, code: int, words: str) -> ApiError:
+        if code == pycurl.E_OPERATION_TIMEDOUT:
+            return ApiUnreachable(f"no whole answer within {self.profile.timeout_seconds:g} s")
+        if code == pycurl.E_FILESIZE_EXCEEDED or self._size > MAX_BODY_BYTES:
+            return ApiPayloadError(f"the body is larger than {MAX_BODY_BYTES} bytes")
+        return ApiUnreachable(" ".join(words.split()) or f"libcurl error {code}")
+
+    def _take(self, chunk: bytes) -> int:
+        self._size += len(chunk)
+        if self._size > MAX_BODY_BYTES:
+            return 0  # fewer than were offered: libcurl gives up
+        self._chunks.append(chunk)
+        return len(chunk)
+
+
+def _options(profile: Profile, take: Callable[[bytes], int]) -> dict[int, Any]:
+    options = {
+        pycurl.NOSIGNAL: 1,
+        pycurl.PROTOCOLS: pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS,
+        pycurl.FOLLOWLOCATION: 0,
+        pycurl.TIMEOUT_MS: round(profile.timeout_seconds * 1000),
+        pycurl.MAXFILESIZE: MAX_BODY_BYTES,
+        pycurl.USERAGENT: f"kizami/{__version__}",
+        pycurl.HTTPHEADER: list(profile.headers),
+        pycurl.WRITEFUNCTION: take,
+    }
+    # The wheel's libcurl looks for certificates where its own build machine had them.
+    trusted = ssl.get_default_verify_paths()
+    options |= {pycurl.CAINFO: trusted.cafile} if trusted.cafile else {}
+    options |= {pycurl.CAPATH: trusted.capath} if trusted.capath else {}
+    return options | ({pycurl.PROXY: ""} if profile.direct else {})
+
+
+def _allowed_files() -> int:
+    """How many descriptors this process may have, after asking for as many as is sensible."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return min(soft, _MAX_FILES) if soft > 0 else _MAX_FILES
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted

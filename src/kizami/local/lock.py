@@ -1,0 +1,81 @@
+"""One daemon per database: a lock that the operating system drops when its holder dies, however it dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kizami.errors import StoreError
+
+_PATIENCE_SECONDS = 0.05
+
+
+class AlreadyRunning(StoreError):
+    """Somebody else works on the database."""
+
+
+@contextmanager
+def sole_daemon(database: Path) -> Iterator[None]:
+    """Hold the daemon's lock of `database` for the length of a `with`; AlreadyRunning names the one that has it.
+
+    The file beside the database stays: removing it would let a third daemon lock a new file of the same name.
+    """
+    path = _lock_file(database)
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be made ({error.strerror}); use a --database in another place") from None
+    try:
+        _lock(handle, database)
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, b"%d\n" % os.getpid(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+def daemon_pid(database: Path) -> int | None:
+    """The process that works on `database`, if there is one; nothing is made or changed."""
+    try:
+        handle = os.open(_lock_file(database), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return None
+    except BlockingIOError:
+        holder = _holder(handle)
+        return int(holder) if holder.isdecimal() else None
+    finally:
+        os.close(handle)
+
+
+def _lock_file(database: Path) -> Path:
+    return database.with_name(database.name + "-lock")
+
+
+def _holder(handle: int) -> str:
+    return os.pread(handle, 20, 0).decode("ascii", "replace").strip()
+
+
+def _lock(handle: int, database: Path) -> None:
+    try:
+        _lock_patiently(handle)
+    except BlockingIOError:
+        holder = _holder(handle) or "unknown"
+        raise AlreadyRunning(
+            f"{database}: `kizami up` already works on it (pid {holder}); stop that one or use another --database"
+        ) from None
+
+
+def _lock_patiently(handle: int) -> None:
+    """A second try, because `daemon_pid` holds the lock for an instant."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        time.sleep(_PATIENCE_SECONDS)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

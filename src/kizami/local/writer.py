@@ -1,0 +1,271 @@
+"""The one thread that writes while the daemon runs: what the loop hands over becomes durable in grouped commits.
+
+A turn of the writer is one transaction: results are stored and their messages acknowledged, plans are put on
+the queue, failures go back or die, and what is due next is handed out, some time ahead of its moment, so that
+no poll ever waits for the disk. When the disk refuses, all of that is kept in bounded memory and tried again;
+meanwhile the messages that are due are handed out without being counted, and polling goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from kizami.errors import StoreError
+from kizami.local import batches
+from kizami.local.batches import BACKFILL, LIVE, RETRY, Rows, Taken
+from kizami.local.clock import WallClock
+from kizami.local.database import explain, open_database, sqlite_errors, transaction
+
+LOOK_AHEAD_MS = 1000
+HELD_LIMIT = 50_000  # results and plans kept in memory while nothing can be written
+
+_GROUP_SECONDS = 0.1  # what comes in within this time is committed together
+_IDLE_SECONDS = 0.25  # how soon a message is noticed that another process has sent
+_TROUBLE_SECONDS = 1.0
+_LIVE_LIMIT = 5000
+
+logger = logging.getLogger(__name__)
+
+Errand = Callable[[apsw.Connection], None]
+
+
+@dataclass(slots=True)
+class Work:
+    """What the next transaction has to write; the columns are those of `batches`."""
+
+    errands: list[Errand] = field(default_factory=list)
+    stored: Rows = field(default_factory=list)
+    sent: Rows = field(default_factory=list)
+    failed: Rows = field(default_factory=list)
+    buried: Rows = field(default_factory=list)
+    removed: Rows = field(default_factory=list)
+    unasked: Rows = field(default_factory=list)
+    unanswered: Rows = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._lists()))
+
+    def absorb(self, later: Work) -> None:
+        """Add what came later."""
+        for mine, theirs in zip(self._lists(), later._lists(), strict=True):
+            mine.extend(theirs)
+
+    def settled(self) -> Iterator[tuple[int, int]]:
+        """The slot and metric of every message that is in nobody's hands once this is written."""
+        for rows in (self.stored, self.failed, self.buried, self.removed, self.unasked, self.unanswered):
+            for row in rows:
+                yield row[0], row[1]
+
+    def _lists(self) -> list[list[Any]]:
+        return [getattr(self, name) for name in self.__slots__]
+
+    def write(self, connection: apsw.Connection, now_ms: int) -> None:
+        """Write all of it; safe to repeat as a whole after a failure."""
+        for errand in self.errands:
+            errand(connection)
+        if self.stored:
+            batches.store(connection, self.stored)
+        if self.sent:  # after the results: what was polled before it could be sent is stored by now
+            batches.send(connection, self.sent, LIVE, now_ms)
+        if self.stored or self.removed:
+            batches.remove(connection, self.stored + self.removed)
+        if self.failed or self.buried:
+            batches.fail(connection, self.failed + self.buried)
+        if self.buried:
+            batches.bury(connection, self.buried, now_ms)
+        if self.unasked:
+            batches.give_back(connection, self.unasked, counted=False)
+        if self.unanswered:
+            batches.give_back(connection, self.unanswered, counted=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What the writer has for the loop: messages handed out, and the work that is durable now."""
+
+    taken: list[Taken]
+    written: Work
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """How messages are handed out."""
+
+    receive_limit: int
+    visibility_seconds: float
+    old_per_second: int
+
+
+class Writer:
+    """Owns the connection that writes. `deliver` is called on the writer's thread; `old_room` says how many
+    retried and backfilled messages the loop can take."""
+
+    def __init__(
+        self,
+        path: Path,
+        clock: WallClock,
+        limits: QueueLimits,
+        deliver: Callable[[Delivery], None],
+        old_room: Callable[[], int],
+    ) -> None:
+        self._path = path
+        self._clock = clock
+        self._limits = limits
+        self._deliver = deliver
+        self._old_room = old_room
+        self._connection = open_database(path, create=True)
+        self._lock = threading.Lock()
+        self._handed_over = Work()
+        self._unwritten = Work()
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._busy = threading.Lock()
+        self._holding = False
+        self._trouble: str | None = None
+        self._allowance = _Allowance(limits.old_per_second, clock.milliseconds())
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, work: Work) -> None:
+        """Hand work over; it is durable when it comes back in a Delivery."""
+        with self._lock:
+            self._handed_over.absorb(work)
+        self._wake.set()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread is at work."""
+        return self._thread.is_alive()
+
+    @property
+    def overloaded(self) -> bool:
+        """Whether so much is waiting to be written that nothing more may be begun."""
+        return len(self._unwritten) + len(self._handed_over) >= HELD_LIMIT
+
+    def run_now(self, errand: Errand) -> None:
+        """Do something in a transaction of its own, before the thread is started."""
+        with sqlite_errors(StoreError, self._path), transaction(self._connection):
+            errand(self._connection)
+
+    def hold(self, timeout_seconds: float) -> None:
+        """Hand out nothing more. When this returns, what was handed out has been delivered."""
+        self._holding = True
+        if self._busy.acquire(timeout=timeout_seconds):
+            self._busy.release()
+
+    def close(self, timeout_seconds: float) -> None:
+        """Write what was handed over and give the file back; what cannot be written stays on the queue."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout_seconds)
+        if not self._thread.is_alive():
+            self._connection.close()
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                self._wake.wait(_IDLE_SECONDS)
+                self._wake.clear()
+                self._turn()
+                self._stop.wait(_TROUBLE_SECONDS if self._trouble else _GROUP_SECONDS)
+            self._turn()
+        except Exception:
+            logger.exception("the writer has stopped; this is a fault in kizami")
+
+    def _turn(self) -> None:
+        with self._lock:
+            work, self._handed_over = self._handed_over, Work()
+        self._unwritten.absorb(work)
+        now_ms = int(self._clock.milliseconds())
+        with self._busy:
+            try:
+                delivery = self._write_and_take(now_ms)
+            except apsw.Error as error:
+                self._complain(error)
+                delivery = Delivery(self._look(now_ms), Work())
+            if delivery.taken or delivery.written:
+                self._deliver(delivery)
+
+    def _write_and_take(self, now_ms: int) -> Delivery:
+        work = self._unwritten
+        if not work and not self._due(now_ms):
+            return Delivery([], work)
+        hidden_until_ms = now_ms + LOOK_AHEAD_MS + round(self._limits.visibility_seconds * 1000)
+        with transaction(self._connection):
+            work.write(self._connection, now_ms)
+            due = self._due(now_ms)
+            taken = batches.take(self._connection, due, hidden_until_ms, self._limits.receive_limit, now_ms)
+        self._allowance.spend(sum(message.priority != LIVE for message in taken))
+        self._unwritten = Work()
+        self._recover(work)
+        return Delivery(taken, work)
+
+    def _due(self, now_ms: int) -> list[Taken]:
+        """Live messages ahead of their moment, then retried and backfilled ones as far as there is room."""
+        if self._holding:
+            return []
+        due = batches.in_turn(self._connection, LIVE, now_ms + LOOK_AHEAD_MS, _LIVE_LIMIT)
+        room = min(self._old_room(), self._allowance.left(now_ms))
+        for priority in (RETRY, BACKFILL):
+            if room > 0:
+                old = batches.in_turn(self._connection, priority, now_ms, room)
+                room -= len(old)
+                due += old
+        return due
+
+    def _look(self, now_ms: int) -> list[Taken]:
+        """What is due while nothing can be written: from the file, and from plans that are not yet in it."""
+        if self.overloaded or self._holding:
+            return []
+        until_ms = now_ms + LOOK_AHEAD_MS
+        planned = [
+            Taken(slot, metric_id, seconds, LIVE, due_ms, 1)
+            for slot, metric_id, seconds, due_ms, _ in self._unwritten.sent
+            if due_ms <= until_ms
+        ]
+        try:
+            return planned + batches.in_turn(self._connection, LIVE, until_ms, _LIVE_LIMIT)
+        except apsw.Error:
+            return planned
+
+    def _complain(self, error: apsw.Error) -> None:
+        trouble = explain(error)
+        if trouble != self._trouble:
+            logger.error(
+                "the database cannot be written; results are held in memory",
+                extra={"database": str(self._path), "reason": trouble, "held": len(self._unwritten)},
+            )
+        self._trouble = trouble
+
+    def _recover(self, work: Work) -> None:
+        if self._trouble:
+            logger.warning("the database can be written again", extra={"written": len(work.stored)})
+        self._trouble = None
+
+
+class _Allowance:
+    """How many old messages may be handed out by now: so many a second, at most half a second's worth at once."""
+
+    def __init__(self, per_second: int, now_ms: float) -> None:
+        self._per_second = per_second
+        self._saved = 0.0
+        self._at_ms = now_ms
+
+    def left(self, now_ms: float) -> int:
+        elapsed = max(0.0, now_ms - self._at_ms) / 1000
+        self._saved = min(self._saved + elapsed * self._per_second, self._per_second / 2)
+        self._at_ms = now_ms
+        return int(self._saved)
+
+    def spend(self, count: int) -> None:
+        self._saved -= count

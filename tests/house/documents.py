@@ -1,0 +1,159 @@
+"""What must be written down: verbs, options, exit codes, variables, settings; and links that lead somewhere."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from urllib.parse import unquote
+
+from house.tree import Fault, place, sources, syntax
+
+CLI = "docs/cli.md"
+CONFIGURATION = "docs/configuration.md"
+
+# Words with underscores in the source that are no environment variables.
+NO_VARIABLES: frozenset[str] = frozenset()
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]*)+")
+
+_LINK = re.compile(r"(?<!\\)\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#{1,6} +(.*?)(?: +#+)?$", re.MULTILINE)
+_FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+
+def sections(text: str) -> dict[str, str]:
+    """Second-level heading (without backticks) -> what stands under it."""
+    pieces = re.split(r"^## +(.*)$", text, flags=re.MULTILINE)[1:]
+    return {title.replace("`", "").strip(): body for title, body in zip(pieces[::2], pieces[1::2], strict=True)}
+
+
+def undocumented_verbs(text: str, verbs: Mapping[str, Iterable[str]]) -> list[Fault]:
+    """Verbs without a section `kizami VERB` and options without a row in it; also those that are no more."""
+    written = {
+        name.removeprefix("kizami "): body for name, body in sections(text).items() if name.startswith("kizami ")
+    }
+    faults = [
+        Fault(CLI, 1, f"no section `kizami {verb}`", "describe the verb under a heading of that name")
+        for verb in verbs.keys() - written.keys()
+    ]
+    for verb, body in written.items():
+        if verb not in verbs:
+            faults.append(Fault(CLI, 1, f"there is no verb {verb} (any more)", "remove its section"))
+            continue
+        described = set(re.findall(r"^\| `(-[^`\s]+)", body, re.MULTILINE))
+        for option in set(verbs[verb]) ^ described:
+            problem = f"kizami {verb} {option}: in the command or in its table, but not in both"
+            faults.append(Fault(CLI, 1, problem, f"give each option a row that begins with | `{option}`"))
+    return sorted(faults)
+
+
+def undocumented_exit_codes(text: str, codes: Mapping[str, int]) -> list[Fault]:
+    """Exit codes that the table does not have, or has though they are no more."""
+    described = {
+        int(code) for code in re.findall(r"^\| (\d+) \|", sections(text).get("Exit codes", ""), re.MULTILINE)
+    }
+    return [
+        Fault(
+            CLI,
+            1,
+            f"exit code {code}: in the source or in the table, but not in both",
+            "bring `## Exit codes` up to date",
+        )
+        for code in sorted(set(codes.values()) ^ described)
+    ]
+
+
+def variables(root: Path) -> dict[str, tuple[str, int]]:
+    """Every environment variable that the source names, with one place where it does."""
+    found: dict[str, tuple[str, int]] = {}
+    for path in sources(root):
+        for name, line in _named_variables(syntax(path)):
+            found.setdefault(name, (place(root, path), line))
+    return found
+
+
+def _named_variables(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Strings that are spelt like a variable, and whatever is taken from the environment or given to Click."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _VARIABLE.fullmatch(node.value):
+            if node.value not in NO_VARIABLES:
+                yield node.value, node.lineno
+        elif isinstance(node, ast.Subscript) and _is_environment(node.value):
+            yield from _strings(node.slice)
+        elif isinstance(node, ast.Call):
+            yield from _variables_of_call(node)
+
+
+def _variables_of_call(node: ast.Call) -> Iterator[tuple[str, int]]:
+    function = node.func
+    if isinstance(function, ast.Attribute) and (function.attr == "getenv" or _is_environment(function.value)):
+        yield from (name for argument in node.args[:1] for name in _strings(argument))
+    for keyword in node.keywords:
+        if keyword.arg == "envvar":
+            yield from _strings(keyword.value)
+
+
+def _is_environment(node: ast.expr) -> bool:
+    return (isinstance(node, ast.Attribute) and node.attr == "environ") or (
+        isinstance(node, ast.Name) and node.id in ("environ", "environment", "env")
+    )
+
+
+def _strings(node: ast.expr) -> Iterator[tuple[str, int]]:
+    for part in ast.walk(node):
+        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            yield part.value, part.lineno
+
+
+def undocumented_variables(text: str, named: Mapping[str, tuple[str, int]]) -> list[Fault]:
+    """Variables without a row in a table, and rows of ours that nothing reads."""
+    described = set(re.findall(r"^\| `([A-Z][A-Z0-9_]*)` \|", text, re.MULTILINE))
+    faults = [
+        Fault(path, line, f"{name} is not described", f"give it a row in a table of {CONFIGURATION}")
+        for name, (path, line) in named.items()
+        if name not in described
+    ]
+    for name in described - named.keys():
+        if not name.startswith("AWS_"):  # the SDK reads more of those than we name
+            faults.append(Fault(CONFIGURATION, 1, f"nothing reads {name}", "remove its row"))
+    return sorted(faults)
+
+
+def undocumented_settings(text: str, settings: Iterable[str]) -> list[Fault]:
+    """Settings of kizami.toml without a row, and rows without a setting."""
+    body = sections(text).get("kizami.toml", "")
+    described = set(re.findall(r"^\| `([a-z_]+)` \|", body, re.MULTILINE))
+    return [
+        Fault(
+            CONFIGURATION,
+            1,
+            f"setting {name}: known to the source or to the table, but not to both",
+            "add or remove its row",
+        )
+        for name in sorted(set(settings) ^ described)
+    ]
+
+
+def dead_links(root: Path) -> list[Fault]:
+    """Links of the documents to files or headings that are not there."""
+    faults = []
+    for path in sorted([*root.glob("*.md"), *(root / "docs").rglob("*.md")]):
+        text = _FENCE.sub(lambda fence: "\n" * fence[0].count("\n"), path.read_text("utf-8"))
+        for match in _LINK.finditer(text):
+            if not re.match(r"[a-z][a-z0-9+.-]*:", match[1]) and not _leads_somewhere(path, match[1]):
+                line = text.count("\n", 0, match.start()) + 1
+                remedy = "correct the path or the #heading"
+                faults.append(Fault(place(root, path), line, f"the link {match[1]} leads nowhere", remedy))
+    return faults
+
+
+def _leads_somewhere(path: Path, link: str) -> bool:
+    file, _, anchor = unquote(link).partition("#")
+    target = path.parent / file if file else path
+    return target.exists() and (not anchor or target.suffix != ".md" or anchor in _anchors(target))
+
+
+def _anchors(path: Path) -> set[str]:
+    headings = _HEADING.findall(_FENCE.sub("", path.read_text("utf-8")))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -1,0 +1,147 @@
+"""The direction of imports: the core knows no runtime, runtimes do not know each other, Lambdas stay lean."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from house.tree import Fault, module_name, place, sources, syntax
+
+# What each part of the house may know besides itself. Whatever stands directly in src/kizami is the core.
+MAY_KNOW = {
+    "core": {"aggregation"},
+    "aggregation": {"core"},
+    "mock_api": {"core"},
+    "aws": {"core", "aggregation", "mock_api"},
+    "local": {"core", "aggregation", "mock_api"},
+    "dashboard": {"core", "aggregation", "local"},  # it shows what this machine collects
+    "cli": {"core", "aggregation", "mock_api", "aws", "local", "dashboard"},
+}
+
+# The parts of the standard library that compute and nothing else: no clock, file, socket, process, randomness.
+PURE = {
+    *("__future__", "abc", "base64", "bisect", "collections", "contextlib", "dataclasses", "datetime", "decimal"),
+    *(
+        "enum",
+        "fractions",
+        "functools",
+        "hashlib",
+        "heapq",
+        "hmac",
+        "html",
+        "itertools",
+        "json",
+        "math",
+        "operator",
+    ),
+    *("re", "statistics", "string", "textwrap", "tomllib", "traceback", "types", "typing", "unicodedata"),
+    *("urllib.parse", "zoneinfo"),
+}
+# A log line is written where it happens; how it looks is decided in one place, which also knows stderr.
+PURE_HERE = {"kizami.logs": {"logging", "sys", "time"}, "kizami.aggregation": {"logging"}}
+
+IN_EVERY_LAMBDA = {"boto3", "botocore", "urllib3"}
+
+_CLOCKS = {("datetime", "now"), ("datetime", "utcnow"), ("datetime", "today"), ("date", "today")}
+_DOORS = {"open", "print", "input", "eval", "exec", "__import__", "breakpoint"}
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One imported module and the line that does it."""
+
+    module: str
+    line: int
+
+
+def imports_of(tree: ast.Module, importer: str) -> Iterator[Import]:
+    """Every import of a module, also those inside functions; `from kizami.x import y` may name a module y."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (Import(alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            if node.level:
+                package = importer.split(".")[: -node.level]
+                module = ".".join([*package, *filter(None, [module])])
+            yield Import(module, node.lineno)
+            if module.split(".")[0] == "kizami":
+                yield from (Import(f"{module}.{alias.name}", node.lineno) for alias in node.names)
+
+
+def part_of(module: str) -> str:
+    """`aws` for `kizami.aws.sender`, `core` for `kizami.slots`."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in MAY_KNOW else "core"
+
+
+def is_pure(module: str) -> bool:
+    """Whether the rule of the core holds for a module."""
+    return part_of(module) in ("core", "aggregation") or module == "kizami.mock_api.responder"
+
+
+def against_the_direction(root: Path) -> list[Fault]:
+    """Imports of a part that the importer must not know."""
+    faults = set()
+    for path in sources(root):
+        name = module_name(root, path)
+        part = part_of(name)
+        for found in imports_of(syntax(path), name):
+            known = part_of(found.module)
+            if found.module.startswith("kizami.") and known not in MAY_KNOW[part] | {part}:
+                remedy = "hand it over as a value or behind a port of kizami.ports"
+                faults.add(Fault(place(root, path), found.line, f"{part} must not know {known}", remedy))
+    return sorted(faults)
+
+
+def impure(root: Path) -> list[Fault]:
+    """Imports and calls through which a pure module would reach a clock, a file, the network or chance."""
+    faults = []
+    for path in sources(root):
+        name = module_name(root, path)
+        if not is_pure(name):
+            continue
+        allowed = PURE | PURE_HERE.get(name, set()) | PURE_HERE.get(name.rpartition(".")[0], set())
+        for line, what in [*_impure_imports(path, name, allowed), *_impure_calls(syntax(path))]:
+            remedy = "take the value as a parameter; aws/ and local/ do the rest"
+            faults.append(Fault(place(root, path), line, f"a pure module uses {what}", remedy))
+    return sorted(faults)
+
+
+def _impure_imports(path: Path, name: str, allowed: set[str]) -> Iterator[tuple[int, str]]:
+    for found in imports_of(syntax(path), name):
+        within = {found.module, found.module.split(".")[0]} - {"urllib"}
+        if found.module.split(".")[0] != "kizami" and not within & allowed:
+            yield found.line, found.module
+
+
+def _impure_calls(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Name) and node.func.id in _DOORS:
+            yield node.lineno, f"{node.func.id}()"
+        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+            call = (node.func.value.id, node.func.attr)
+            if call in _CLOCKS:
+                yield node.lineno, ".".join(call) + "()"
+
+
+def too_heavy_for_a_lambda(root: Path) -> list[Fault]:
+    """Third-party imports in aws/, or in anything of ours that aws/ leads to, that no Lambda runtime has."""
+    paths = {module_name(root, path): path for path in sources(root)}
+    reached = [name for name in paths if part_of(name) == "aws"]
+    faults = []
+    for name in reached:  # grows while it is walked
+        for found in imports_of(syntax(paths[name]), name):
+            top = found.module.split(".")[0]
+            if top == "kizami":
+                reached.extend({found.module} & paths.keys() - set(reached))
+            elif top not in sys.stdlib_module_names and top not in IN_EVERY_LAMBDA:
+                problem = f"{found.module} is not in the Lambda runtime, and aws/ leads here"
+                remedy = "use the standard library, botocore or urllib3, or pay for it in docs/decisions.md"
+                faults.append(Fault(place(root, paths[name]), found.line, problem, remedy))
+    return sorted(set(faults))

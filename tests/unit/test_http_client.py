@@ -1,0 +1,287 @@
+"""The HTTP exchange of the Lambda functions against servers that misbehave: deadline and cap always hold."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+import fault_server as faults
+from fault_server import Behaviour, FaultServer
+from kizami.aws import http_client
+from kizami.aws.http_client import HttpAnswer, HttpClient, HttpFailure, HttpRequest
+
+DEADLINE_SECONDS = 0.4
+PATH = "/response_count?from=2025-12-02T10:23:00Z&to=2025-12-02T10:23:05Z"
+BODY = b'{"from": "2025-12-02T10:23:00Z", "to": "2025-12-02T10:23:05Z", "count": 7}'
+
+
+def get(client: HttpClient, url: str, timeout: float = 5, cap: int = 65_536) -> HttpAnswer:
+    return client.exchange(HttpRequest("GET", url + PATH, {"Accept": "application/json"}, timeout, cap))
+
+
+@pytest.fixture
+def client() -> Iterator[HttpClient]:
+    client = HttpClient()
+    yield client
+    client.close()
+
+
+def threads_of_exchanges() -> int:
+    return sum("_run" in thread.name for thread in threading.enumerate())
+
+
+def expect_no_thread_to_stay_behind() -> None:
+    """Although the server goes on and on."""
+    deadline = time.monotonic() + 10
+    while threads_of_exchanges() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threads_of_exchanges() == 0
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        faults.hang_before_headers,
+        faults.hang_in_body,
+        faults.drip_headers,
+        faults.drip_body,
+        faults.drip_body_until_closed,
+    ],
+)
+def test_a_server_that_hangs_or_drips_is_cut_off_at_the_deadline(client: HttpClient, behaviour: Behaviour) -> None:
+    with FaultServer(behaviour) as server:
+        started = time.monotonic()
+        with pytest.raises(HttpFailure, match=r"no complete answer within 0\.4 s"):
+            get(client, server.url, DEADLINE_SECONDS)
+        assert DEADLINE_SECONDS <= time.monotonic() - started < DEADLINE_SECONDS + 5
+        expect_no_thread_to_stay_behind()
+
+
+def test_resolving_a_name_is_cut_off_at_the_deadline(client: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    released = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *arguments: released.wait(30) and [])
+    started = time.monotonic()
+    with pytest.raises(HttpFailure, match="no complete answer"):
+        get(client, "http://api.example.com", DEADLINE_SECONDS)
+    assert time.monotonic() - started < DEADLINE_SECONDS + 5
+    released.set()
+
+
+def test_a_thread_left_behind_sends_nothing_any_more(client: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name is resolved only after the caller has given up."""
+    released = threading.Event()
+    resolve = socket.getaddrinfo
+
+    def resolve_late(*arguments: object) -> object:
+        released.wait(30)
+        return resolve(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve_late)
+    with FaultServer(faults.answer()) as server:
+        with pytest.raises(HttpFailure):
+            get(client, server.url, 0.1)
+        released.set()
+        expect_no_thread_to_stay_behind()
+        assert server.requests == []
+
+
+def test_no_time_at_all_is_a_failure_and_not_a_request(client: HttpClient) -> None:
+    with FaultServer(faults.answer()) as server:
+        with pytest.raises(HttpFailure, match="no complete answer"):
+            get(client, server.url, -1)
+        assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "cause"),
+    [
+        (faults.close_without_a_word, "RemoteDisconnected"),
+        (faults.close_in_body, "IncompleteRead"),
+        (faults.not_http, "BadStatusLine"),
+    ],
+)
+def test_a_broken_answer_is_a_failure_that_names_its_cause(
+    client: HttpClient, behaviour: Behaviour, cause: str
+) -> None:
+    with FaultServer(behaviour) as server, pytest.raises(HttpFailure, match=cause):
+        get(client, server.url)
+
+
+def test_a_refused_connection_is_a_failure_in_the_systems_words(client: HttpClient) -> None:
+    with pytest.raises(HttpFailure, match="ConnectionRefusedError: Connection refused"):
+        get(client, faults.refused_url())
+
+
+def test_a_name_that_nobody_has_is_a_failure(client: HttpClient) -> None:
+    with pytest.raises(HttpFailure, match="gaierror: "):
+        get(client, "http://no-such-host.invalid")
+
+
+@pytest.mark.parametrize("behaviour", [faults.answer(), faults.chunked])
+def test_a_complete_answer_is_given_as_it_came(client: HttpClient, behaviour: Behaviour) -> None:
+    with FaultServer(behaviour) as server:
+        answer = get(client, server.url)
+        assert (answer.status, answer.body, answer.problem) == (200, BODY, None)
+        assert server.requests[0].target == PATH
+        assert server.requests[0].headers["accept-encoding"] == "identity"
+
+
+@pytest.mark.parametrize("behaviour", [faults.huge_body, faults.endless_chunks])
+def test_a_body_beyond_the_cap_is_refused_without_reading_it_all(client: HttpClient, behaviour: Behaviour) -> None:
+    with FaultServer(behaviour) as server:
+        answer = get(client, server.url)
+        assert (answer.body, answer.problem) == (b"", "longer than 65536 bytes")
+
+
+def test_a_body_of_exactly_the_cap_is_taken(client: HttpClient) -> None:
+    with FaultServer(faults.answer()) as server:
+        assert get(client, server.url, cap=len(BODY)).body == BODY
+        assert get(client, server.url, cap=len(BODY) - 1).problem == f"longer than {len(BODY) - 1} bytes"
+
+
+def test_an_encoded_body_is_refused_unread(client: HttpClient) -> None:
+    with FaultServer(faults.gzip_bomb) as server:
+        answer = get(client, server.url)
+        assert (answer.body, answer.problem) == (b"", "encoded as 'gzip', which was not asked for")
+
+
+def test_a_redirect_is_not_followed(client: HttpClient) -> None:
+    with FaultServer(faults.answer()) as elsewhere, FaultServer(faults.redirect(elsewhere.url)) as server:
+        assert get(client, server.url).status == 302
+        assert elsewhere.requests == []
+
+
+def test_a_connection_is_kept_for_the_next_exchange(client: HttpClient) -> None:
+    with FaultServer(faults.answer()) as server:
+        for _ in range(3):
+            assert get(client, server.url).body == BODY
+        assert (len(server.requests), server.connections) == (3, 1)
+
+
+@pytest.mark.parametrize("behaviour", [faults.huge_body, faults.encoded_and_late, faults.close_in_body])
+def test_a_connection_with_the_rest_of_an_answer_on_it_is_not_kept(
+    client: HttpClient, behaviour: Behaviour
+) -> None:
+    with FaultServer(behaviour, then=faults.answer()) as server:
+        try:
+            assert get(client, server.url).problem
+        except HttpFailure:
+            assert behaviour is faults.close_in_body
+        assert get(client, server.url).body == BODY
+        assert server.connections == 2
+
+
+def test_a_kept_connection_that_the_server_closed_is_replaced(client: HttpClient) -> None:
+    with FaultServer(faults.answer()) as server:
+        get(client, server.url)
+        server.close_connections()
+        assert get(client, server.url).body == BODY
+        assert server.connections == 2
+
+
+def test_what_a_server_says_to_an_idle_connection_is_not_taken_for_an_answer(client: HttpClient) -> None:
+    with FaultServer(faults.answer_then_say_408, then=faults.answer()) as server:
+        get(client, server.url)
+        time.sleep(0.05)
+        assert get(client, server.url).status == 200
+
+
+def test_a_kept_connection_that_closes_as_we_ask_is_tried_once_more_on_a_fresh_one(client: HttpClient) -> None:
+    with FaultServer(faults.answer(), faults.close_without_a_word, then=faults.answer()) as server:
+        get(client, server.url)
+        assert get(client, server.url).body == BODY
+        assert (len(server.requests), server.connections) == (3, 2)
+
+
+def test_a_fresh_connection_that_closes_is_not_tried_again(client: HttpClient) -> None:
+    with FaultServer(faults.close_without_a_word) as server:
+        with pytest.raises(HttpFailure):
+            get(client, server.url)
+        assert len(server.requests) == 1
+
+
+def test_an_exchange_is_not_repeated_once_anything_was_received(client: HttpClient) -> None:
+    with FaultServer(faults.answer(), faults.close_in_body, then=faults.answer()) as server:
+        get(client, server.url)
+        with pytest.raises(HttpFailure, match="IncompleteRead"):
+            get(client, server.url)
+        assert len(server.requests) == 2
+
+
+def test_many_threads_share_a_client(client: HttpClient) -> None:
+    with FaultServer(faults.answer()) as server, ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda _: get(client, server.url).body, range(100)))
+        assert answers == [BODY] * 100
+        assert server.connections <= 16 + 4  # a thread may just miss a connection that another puts back
+
+
+def test_odd_headers_do_not_put_the_url_into_the_log(client: HttpClient, caplog: pytest.LogCaptureFixture) -> None:
+    with FaultServer(faults.odd_headers) as server, caplog.at_level(logging.DEBUG):
+        assert get(client, server.url).body == BODY
+        assert "response_count" not in caplog.text
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> SimpleNamespace:
+    """A self-signed certificate for 127.0.0.1 and a server's context with it."""
+    from ipaddress import IPv4Address
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    built = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    built = built.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + timedelta(hours=1))
+    built = built.add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), False)
+    file, key_file = tmp_path / "server.pem", tmp_path / "key.pem"
+    file.write_bytes(built.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    plain = serialization.NoEncryption()
+    key_file.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file, key_file)
+    return SimpleNamespace(file=file, context=context)
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(
+    client: HttpClient, certificate: SimpleNamespace
+) -> None:
+    with FaultServer(faults.answer(), tls=certificate.context) as server:
+        with pytest.raises(HttpFailure, match="certificate verify failed"):
+            get(client, server.url)
+        assert server.requests == []
+
+
+def test_a_trusted_certificate_is_accepted_and_the_connection_kept(
+    client: HttpClient, certificate: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.file))
+    http_client._tls.cache_clear()
+    with FaultServer(faults.answer(), tls=certificate.context) as server:
+        assert get(client, server.url).body == BODY
+        assert get(client, server.url).body == BODY
+        assert server.connections == 1
+    http_client._tls.cache_clear()
+
+
+def test_a_drip_through_tls_is_cut_off_too(
+    client: HttpClient, certificate: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.file))
+    http_client._tls.cache_clear()
+    with FaultServer(faults.drip_body, tls=certificate.context) as server:
+        with pytest.raises(HttpFailure, match="no complete answer"):
+            get(client, server.url, DEADLINE_SECONDS)
+        expect_no_thread_to_stay_behind()
+    http_client._tls.cache_clear()
