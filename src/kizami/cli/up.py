@@ -17,11 +17,14 @@ from kizami.cli.config_watch import ConfigWatch
 from kizami.cli.exit_codes import INTERRUPTED, OK
 from kizami.cli.mock_service import MockService, is_needed, mock_service
 from kizami.cli.settings import Decorator, Settings, config_option, database_option, load_settings
+from kizami.dashboard import DEFAULT_PORT
+from kizami.errors import ConfigurationError
 from kizami.local.clock import SystemClock
 from kizami.local.database import require_intact
 from kizami.local.engine import Engine, StoredRecord
 from kizami.local.lock import sole_daemon
 from kizami.local.options import Options
+from kizami.local.pauses import PauseWatch
 from kizami.logs import use_logs
 from kizami.targets import MOCK_API_URL, Target
 
@@ -48,6 +51,14 @@ def _limit(name: str, kind: click.ParamType[Any], words: str) -> Decorator:
 @database_option
 @click.option("--mock/--no-mock", default=None, help="Serve the mock API too; by default if a target asks it.")
 @click.option("--rows/--no-rows", default=True, help="Print stored rows (JSON lines) if stdout is no terminal.")
+@click.option("--dashboard/--no-dashboard", default=True, help="Serve the dashboard on 127.0.0.1.")
+@click.option(
+    "--dashboard-port",
+    type=click.IntRange(0, 65535),
+    envvar="KIZAMI_DASHBOARD_PORT",
+    show_envvar=True,
+    help=f"Its port; 0 lets the system choose.  [default: {DEFAULT_PORT}]",
+)
 @click.option("--spread/--no-spread", default=True, help="Spread polls evenly over the interval.")
 @_limit("max_in_flight", click.IntRange(1, 50_000), "Requests in flight at once.")
 @_limit("max_per_host", click.IntRange(1, 50_000), "Requests in flight at once to one host.")
@@ -55,7 +66,15 @@ def _limit(name: str, kind: click.ParamType[Any], words: str) -> Decorator:
 @_limit("retry_seconds", click.FloatRange(0.01, 300), "The wait before a second attempt; then 4, 16 … times that.")
 @_limit("visibility_seconds", click.FloatRange(1, 43_200), "How long a message in hand is hidden from others.")
 @_limit("backfill_per_second", click.IntRange(1, 100_000), "Retried and backfilled requests a second, at most.")
-def command(config: Path | None, database: Path, mock: bool | None, rows: bool, **options: Any) -> int:
+def command(
+    config: Path | None,
+    database: Path,
+    mock: bool | None,
+    rows: bool,
+    dashboard: bool,
+    dashboard_port: int | None,
+    **options: Any,
+) -> int:
     """Poll the targets of kizami.toml and keep one record for every slot in one SQLite file.
 
     Without a file it polls the mock API, which it serves on port 3000. What was missed while it did not run
@@ -70,18 +89,22 @@ def command(config: Path | None, database: Path, mock: bool | None, rows: bool, 
         if mock or (mock is None and is_needed(targets)):
             _serve_mock(stack)
         _warn_of_early_asking(targets)
+        if dashboard:
+            _serve_dashboard(stack, database, settings, dashboard_port)
         return _run(stack, settings, database, Options(**options), rows)
 
 
 def _run(stack: ExitStack, settings: Settings, database: Path, options: Options, rows: bool) -> int:
     watch = ConfigWatch(settings.path)
+    pauses = PauseWatch(database, settings.config, watch.new_config)
+    stack.callback(pauses.close)
     watchers: list[Any] = []
 
     def show(records: list[StoredRecord]) -> None:
         for watcher in watchers:
             watcher.show(records)
 
-    engine = Engine(database, options, SystemClock(), show, watch.new_config)
+    engine = Engine(database, options, SystemClock(), show, pauses.new_config)
     interrupted = _obey_signals(engine, watch)
     if sys.stdout.isatty():
         from kizami.cli.live_view import LiveView
@@ -95,7 +118,7 @@ def _run(stack: ExitStack, settings: Settings, database: Path, options: Options,
         "polling; Ctrl-C stops",
         extra={"targets": len(settings.config.enabled_targets), "database": str(database)},
     )
-    engine.run(settings.config)
+    engine.run(pauses.config)
     return INTERRUPTED if interrupted else OK
 
 
@@ -118,6 +141,23 @@ def _serve_mock(stack: ExitStack) -> None:
     logging.getLogger("kizami.mock_api").setLevel(logging.WARNING)  # each request is a stored row anyway
     if stack.enter_context(mock_service()) is MockService.ANOTHER:
         logger.info("the mock API is running already; it is used", extra={"url": MOCK_API_URL})
+
+
+def _serve_dashboard(stack: ExitStack, database: Path, settings: Settings, port: int | None) -> None:
+    from kizami.cli.dashboard import local_source
+    from kizami.dashboard.server import DashboardServer
+
+    server = DashboardServer(local_source(database, settings), port=DEFAULT_PORT if port is None else port)
+    try:
+        stack.enter_context(server)
+    except ConfigurationError as error:
+        # Who asked for a port wants it; else whatever has the usual one must not keep us from collecting.
+        remedy = "choose another with --dashboard-port, or --no-dashboard"
+        if port is not None:
+            raise ConfigurationError(error.place, f"the dashboard cannot listen there; {remedy}") from None
+        logger.warning("the dashboard is not served: its port is in use", extra={"remedy": remedy})
+        return
+    logger.info("the dashboard is served", extra={"url": server.url})
 
 
 def _warn_of_early_asking(targets: Sequence[Target]) -> None:

@@ -81,6 +81,8 @@ def _plan_all_gaps(source: Source, body: Body, now: datetime) -> Repair:
 
 def _plan_named(source: Source, body: Body, now: datetime) -> Repair:
     target = _target(source, body)
+    if not target.is_on:
+        raise InvalidInput("metric", f"{shorten(target.name)} is not polled now: nobody would ask for them")
     if "slots" not in body:
         return plan_repair(source, target, _window(body, target), None, now)
     slots = set(_slots(body, target))

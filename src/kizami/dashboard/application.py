@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from importlib import resources
 
 from starlette.applications import Starlette
@@ -25,23 +24,17 @@ from kizami.dashboard.problems import answer_with_problem
 from kizami.dashboard.security import Access, Guard
 from kizami.dashboard.source import Source
 from kizami.errors import KizamiError
+from kizami.local.clock import SystemClock
 from kizami.ports import Clock
 
 MAX_BODY_BYTES = 256 * 1024
-
-
-class WallClock:
-    """`ports.Clock` on this machine."""
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
 
 
 def dashboard(
     open_source: Callable[[], Source], access: Access | None = None, clock: Clock | None = None
 ) -> Starlette:
     """The ASGI application over the home that `open_source` opens."""
-    access, clock = access or Access(), clock or WallClock()
+    access, clock = access or Access(), clock or SystemClock()
     desk = Desk(open_source)
     live = Live(desk, clock)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from kizami.coverage import Span, due_span
+from kizami.coverage import Span
 from kizami.dashboard.overview import grace_seconds
 from kizami.dashboard.source import PolledTarget
 from kizami.readings import Bucket
@@ -60,7 +60,7 @@ def draw(
     """Every bucket of the window as a point, the first one being that in which the window begins."""
     first = floor_to_grain(window.start, grain_seconds)
     found = {bucket.start: bucket for bucket in buckets}
-    due = due_span(target, target.first_slot, now, grace_seconds(target))
+    due = target.due(now, grace_seconds(target))
     step = timedelta(seconds=grain_seconds)
     points = []
     while first < window.end:

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
-from itertools import groupby
+from itertools import dropwhile, groupby
 
-from kizami.coverage import due_span
 from kizami.dashboard.source import PolledTarget, SlotDetails
 from kizami.local.reader import PendingSlot, StoredSlot
 from kizami.slots import floor_to_minute, slots_between
@@ -88,10 +87,10 @@ def cells_between(
 ) -> Iterator[Cell]:
     """The cells of [start, end), oldest first.
 
-    A slot that is not due yet is AHEAD even if it waits on the queue already; one from before the target was
-    known is UNKNOWN unless it was backfilled.
+    A slot that is not due yet is AHEAD even if it waits on the queue already; one that is not expected, because
+    the target was not yet known or is not polled any more, is UNKNOWN unless it is stored all the same.
     """
-    due = due_span(target, target.first_slot, now)
+    due = target.due(now)
     stored = {entry.slot: entry for entry in details.stored}
     pending = {entry.slot: entry for entry in details.pending}
     dead = {letter.slot: letter for letter in details.dead}
@@ -101,7 +100,7 @@ def cells_between(
         elif slot in dead:
             yield Cell(slot, CellState.DEAD, tries=dead[slot].receives, reason=dead[slot].reason)
         elif slot >= due.end:
-            yield Cell(slot, CellState.AHEAD)
+            yield Cell(slot, CellState.AHEAD if target.is_on else CellState.UNKNOWN)
         elif slot in pending:
             yield _pending_cell(pending[slot], now)
         else:
@@ -126,6 +125,14 @@ def _pending_cell(entry: PendingSlot, now: datetime) -> Cell:
 
 
 def rows_of(cells: Iterable[Cell]) -> list[Row]:
-    """The rows of ascending cells, newest first: what has just happened stands on top."""
-    rows = [Row(minute, tuple(group)) for minute, group in groupby(cells, lambda cell: floor_to_minute(cell.slot))]
-    return rows[::-1]
+    """The rows of ascending cells, newest first: what has just happened stands on top.
+
+    Minutes from before the target was known say nothing and are left out.
+    """
+    minutes = groupby(cells, lambda cell: floor_to_minute(cell.slot))
+    rows = dropwhile(_says_nothing, (Row(minute, tuple(group)) for minute, group in minutes))
+    return list(rows)[::-1]
+
+
+def _says_nothing(row: Row) -> bool:
+    return all(cell.state is CellState.UNKNOWN for cell in row.cells)

@@ -2,53 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from kizami.coverage import Completeness, Gap, Span
-from kizami.dashboard.source import CompanyState, PolledTarget, SlotCounts, SlotDetails
+from kizami.dashboard.source import CompanyState, PolledTarget, Polling, SlotCounts, SlotDetails
 from kizami.errors import StoreError
 from kizami.local.buckets import read_buckets
+from kizami.local.clock import SystemClock
 from kizami.local.database import open_database, sqlite_errors
 from kizami.local.dead_letters import DeadLetters
 from kizami.local.metrics import KnownMetric, known_metric
 from kizami.local.missing import count_dead, count_pending, find_missing
-from kizami.local.pauses import pause_metric, paused_metrics, resume_metric
+from kizami.local.pauses import pause_metric, resume_metric
 from kizami.local.queue import SqliteQueue
 from kizami.local.reader import Reader
 from kizami.messages import MetricRecord, ScheduleMessage
 from kizami.readings import Bucket, DeadLetter, DeadLetterKey, Lateness, QueueDepth
+from kizami.slots import shift
 
-
-class WallClock:
-    """`ports.Clock` on this machine."""
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
+# The targets of the configuration and whether each is enabled; None: whatever the database knows is polled.
+Configured = Callable[[], Mapping[str, bool] | None]
 
 
 class LocalSource:
     """`Source` on a database file; the daemon may be running on it or not."""
 
-    backend = "local"
+    can_pause = True
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, configured: Configured = lambda: None, command_options: Sequence[str] = ()
+    ) -> None:
+        self.command_options = command_options
         self._path = path
+        self._configured = configured
         self._connection = open_database(path)
         self._reader = Reader(self._connection, path)
-        self._clock = WallClock()
+        self._clock = SystemClock()
         self._letters = DeadLetters(path, self._clock)
 
-    @classmethod
-    def opener(cls, path: Path) -> Callable[[], LocalSource]:
-        """What opens it: each thread needs one of its own."""
-        return lambda: cls(path)
-
     def targets(self) -> list[PolledTarget]:
-        with sqlite_errors(StoreError, self._path):
-            paused = paused_metrics(self._connection)
-        return [_target(metric, paused.get(name)) for name, metric in self._reader.metrics().items()]
+        paused = self._reader.paused()
+        configured, newest = self._configured(), self.newest_slots()
+        return [
+            _target(metric, polling_of(name, configured, paused), paused.get(name), newest.get(name))
+            for name, metric in self._reader.metrics().items()
+        ]
 
     def newest_slots(self) -> dict[str, datetime]:
         return self._reader.newest_slots()
@@ -113,5 +113,23 @@ class LocalSource:
         self._connection.close()
 
 
-def _target(metric: KnownMetric, paused_since: datetime | None) -> PolledTarget:
-    return PolledTarget(metric.name, metric.interval_seconds, metric.lag_seconds, metric.first_slot, paused_since)
+def polling_of(name: str, configured: Mapping[str, bool] | None, paused: Container[str]) -> Polling:
+    """Whether a metric is polled: the configuration outranks a pause."""
+    if configured is not None and name not in configured:
+        return Polling.REMOVED
+    if configured is not None and not configured[name]:
+        return Polling.DISABLED
+    return Polling.PAUSED if name in paused else Polling.ON
+
+
+def _target(
+    metric: KnownMetric, polling: Polling, paused_since: datetime | None, newest: datetime | None
+) -> PolledTarget:
+    """A target that is not on is expected until its pause or, if it has none, until its newest slot."""
+    until = None
+    if polling is Polling.PAUSED and paused_since is not None:
+        until = shift(paused_since, -metric.lag_seconds)
+    elif polling is not Polling.ON:
+        until = shift(newest, metric.interval_seconds) if newest else metric.first_slot
+    pace = metric.interval_seconds, metric.lag_seconds, metric.first_slot
+    return PolledTarget(metric.name, *pace, polling, paused_since, until)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from kizami.coverage import Completeness, Span, due_span
+from kizami.coverage import Completeness, Span
 from kizami.dashboard.source import PolledTarget, SlotCounts
 from kizami.readings import Lateness, QueueDepth
 from kizami.slots import Window, floor_to_slot
@@ -17,7 +17,7 @@ GRACE_SECONDS = 5
 LAST_MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
-LATENESS_RANGE = timedelta(minutes=5)
+LATENESS_RANGE = timedelta(minutes=10)
 
 
 class Level(Enum):
@@ -86,7 +86,7 @@ def grace_seconds(target: PolledTarget) -> float:
 
 def recent_span(target: PolledTarget, back: timedelta, now: datetime) -> Span:
     """The slots of the last `back` that were due in time to be stored by now; none from before it was known."""
-    latest = due_span(target, target.first_slot, now, grace_seconds(target))
+    latest = target.due(now, grace_seconds(target))
     slots = int(back.total_seconds()) // target.interval_seconds
     start = latest.end - timedelta(seconds=slots * target.interval_seconds)
     return Span(max(start, latest.start), latest.end, target.interval_seconds)
@@ -99,10 +99,14 @@ def recent_spans(targets: Sequence[PolledTarget], back: timedelta, now: datetime
 
 def span_within(target: PolledTarget, window: Window, now: datetime) -> Span:
     """The slots of a window that were due in time to be stored by now."""
-    due = due_span(target, max(window.start, target.first_slot), now, grace_seconds(target))
-    interval = target.interval_seconds
-    end = floor_to_slot(window.end + timedelta(seconds=interval, microseconds=-1), interval)
-    return Span(due.start, max(due.start, min(due.end, end)), interval)
+    due, interval = target.due(now, grace_seconds(target)), target.interval_seconds
+    start, end = (_ceiling(edge, interval) for edge in (window.start, window.end))
+    start = max(start, due.start)
+    return Span(start, max(start, min(due.end, end)), interval)
+
+
+def _ceiling(instant: datetime, interval_seconds: int) -> datetime:
+    return floor_to_slot(instant + timedelta(seconds=interval_seconds, microseconds=-1), interval_seconds)
 
 
 def tally_slots(span: Span, counts: SlotCounts) -> SlotTally:

@@ -93,9 +93,10 @@ def _lateness(overview: Overview, words: Words) -> tuple[str, str]:
 
 def _queue(overview: Overview, words: Words) -> tuple[str, str]:
     queue = overview.queue
+    due = number(queue.waiting + queue.in_flight)
     if not queue.oldest_age_seconds:
-        return number(queue.pending), words("tile.queue_idle")
-    return number(queue.pending), words("tile.queue_note", age=words.duration(queue.oldest_age_seconds))
+        return due, words("tile.queue_idle", queue.delayed)
+    return due, words("tile.queue_note", age=words.duration(queue.oldest_age_seconds))
 
 
 def _dead(overview: Overview, words: Words) -> tuple[str, str]:

@@ -115,7 +115,6 @@ def _context(screen: Screen, words: Words) -> dict[str, Any]:
         "tiles": tiles_of(overview, words),
         "cell_text": lambda cell: cell_text(cell, words),
         "show_gap": show_gap,
-        "can_pause": screen.backend == "local",
         **_HELPERS,
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -37,7 +38,8 @@ class Screen:
     """What one view shows; `status` is None as long as there is no target."""
 
     view: View
-    backend: str
+    command_options: Sequence[str]
+    can_pause: bool
     snapshot: Snapshot
     status: TargetStatus | None
     rows: tuple[Row, ...] = ()
@@ -68,7 +70,7 @@ class Screen:
 
     @property
     def twins(self) -> dict[str, Twins]:
-        return twins_of(self.view, self.metric, self.now, self.backend)
+        return twins_of(self.view, self.metric, self.now, self.command_options)
 
     @property
     def menu(self) -> list[str]:
@@ -104,11 +106,12 @@ class Screen:
 def look(source: Source, view: View, snapshot: Snapshot) -> Screen:
     """Ask `source` for what this view shows besides the snapshot; InvalidInput if its metric is unknown."""
     status, now = snapshot.target(view.metric), snapshot.overview.now
+    home = source.command_options, source.can_pause
     if status is None:
-        return Screen(view, source.backend, snapshot, None)
+        return Screen(view, *home, snapshot, None)
     target = status.target
     start, end = grid_window(view.until or now, view.minutes)
     details = source.slot_details(target.name, start, end)
     rows = rows_of(cells_between(target, start, end, details, now))
     tail = read_chart(source, target.name, Window(now - TAIL, now), now)
-    return Screen(view, source.backend, snapshot, status, tuple(rows), tail)
+    return Screen(view, *home, snapshot, status, tuple(rows), tail)

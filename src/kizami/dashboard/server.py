@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from kizami.dashboard import DEFAULT_HOST, DEFAULT_PORT
 from kizami.dashboard.application import dashboard
 from kizami.dashboard.security import access_for
 from kizami.dashboard.source import Source
 from kizami.serving import HttpServer
-
-DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8080
 
 
 class DashboardServer(HttpServer):

@@ -21,7 +21,7 @@ from kizami.dashboard.overview import (
     span_within,
     tally_slots,
 )
-from kizami.dashboard.source import CompanyState, PolledTarget, Source
+from kizami.dashboard.source import CompanyState, PolledTarget, Polling, Source
 from kizami.errors import InvalidInput
 from kizami.readings import DeadLetter
 from kizami.slots import Window, shorten
@@ -37,6 +37,8 @@ class TargetCondition(Enum):
     SILENT = "silent"
     WAITING = "waiting"
     PAUSED = "paused"
+    DISABLED = "disabled"
+    REMOVED = "removed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,8 @@ class TargetStatus:
 
     @property
     def condition(self) -> TargetCondition:
-        if self.target.paused_since is not None:
-            return TargetCondition.PAUSED
+        if not self.target.is_on:
+            return TargetCondition(self.target.polling.value)
         if not self.minute.expected:
             return TargetCondition.WAITING
         if self.minute.stored == self.minute.expected:
@@ -119,27 +121,33 @@ def target_statuses(source: Source, now: datetime) -> dict[str, TargetStatus]:
 
 
 def find_gaps_in(source: Source, targets: Sequence[PolledTarget], window: Window, now: datetime) -> list[FoundGap]:
-    """The gaps of a window, newest first."""
+    """The gaps of a window, newest first; of a target that is not polled nothing is expected."""
+    targets = _on(targets)
     intervals = {target.name: target.interval_seconds for target in targets}
     found = source.missing({target.name: span_within(target, window, now) for target in targets})
     gaps = [FoundGap(name, intervals[name], gap) for name, each in found.items() for gap in each]
     return sorted(gaps, key=lambda entry: (entry.gap.start, entry.metric), reverse=True)
 
 
+def _on(targets: Sequence[PolledTarget]) -> list[PolledTarget]:
+    return [target for target in targets if target.is_on]
+
+
 def _overview(
     source: Source, statuses: Mapping[str, TargetStatus], gaps: Sequence[FoundGap], now: datetime
 ) -> Overview:
     targets = [status.target for status in statuses.values()]
-    polled = [status for status in statuses.values() if status.target.paused_since is None]
+    polled = [status for status in statuses.values() if status.target.is_on]
+    paused = [target for target in targets if target.polling is Polling.PAUSED]
     newest = [status.newest_slot for status in statuses.values() if status.newest_slot is not None]
     return Overview(
         now=now,
         targets=len(targets),
-        paused=len(targets) - len(polled),
+        paused=len(paused),
         last_minute=add_tallies([status.minute for status in polled]),
         newest_slot=max(newest, default=None),
-        hour=add_completeness(source.completeness(recent_spans(targets, HOUR, now)).values()),
-        day=add_completeness(status.day for status in statuses.values()),
+        hour=add_completeness(source.completeness(recent_spans(_on(targets), HOUR, now)).values()),
+        day=add_completeness(status.day for status in polled),
         lateness=source.lateness(now - LATENESS_RANGE, now),
         queue=source.queue_depth(now),
         gaps=len(gaps),

@@ -5,23 +5,48 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from typing import Protocol
 
-from kizami.coverage import Completeness, Gap, Span
+from kizami.coverage import Completeness, Gap, Span, due_span
 from kizami.local.reader import PendingSlot, StoredSlot
 from kizami.messages import MetricRecord, ScheduleMessage
 from kizami.readings import Bucket, DeadLetter, DeadLetterKey, Lateness, QueueDepth
+from kizami.slots import floor_to_slot
+
+
+class Polling(Enum):
+    """Whether a target's slots go on: those of the others are not expected to."""
+
+    ON = "on"
+    PAUSED = "paused"  # from the dashboard, where it can be resumed
+    DISABLED = "disabled"  # by the configuration
+    REMOVED = "removed"  # from the configuration
 
 
 @dataclass(frozen=True, slots=True)
 class PolledTarget:
-    """A target as its home remembers it; its slots are expected from `first_slot` on."""
+    """A target as its home remembers it; its slots are expected from `first_slot` until `expected_until`."""
 
     name: str
     interval_seconds: int
     lag_seconds: int
     first_slot: datetime
+    polling: Polling = Polling.ON
     paused_since: datetime | None = None
+    expected_until: datetime | None = None
+
+    @property
+    def is_on(self) -> bool:
+        return self.polling is Polling.ON
+
+    def due(self, now: datetime, grace_seconds: float = 0) -> Span:
+        """Its slots that are expected and have been due for `grace_seconds`."""
+        span = due_span(self, self.first_slot, now, grace_seconds)
+        if self.expected_until is None or self.expected_until >= span.end:
+            return span
+        end = floor_to_slot(self.expected_until, self.interval_seconds)
+        return Span(span.start, max(span.start, end), self.interval_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +84,8 @@ class Source(Protocol):
     Errors: StoreError and QueueError when the home cannot answer; then nothing has been half-done.
     """
 
-    backend: str
+    command_options: Sequence[str]  # what `kizami` must be told to look at the same home
+    can_pause: bool
 
     def targets(self) -> list[PolledTarget]:
         """Every target there is or was, by name."""
@@ -103,10 +129,10 @@ class Source(Protocol):
         """Put dead letters back on the queue; how many went back."""
 
     def pause(self, metric: str) -> None:
-        """Poll it no more until it is resumed, also after a restart. Again: changes nothing."""
+        """Poll it no more until it is resumed, also after a restart. A second time changes nothing."""
 
     def resume(self, metric: str) -> None:
-        """Poll it again. What was due in the meantime is missing until it is backfilled."""
+        """Poll it again, and catch up with what was due meanwhile. Without a pause it changes nothing."""
 
     def companies(self, now: datetime) -> list[CompanyState]:
         """The companies of the aggregation batch, by id; none where it does not run."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
@@ -21,20 +22,20 @@ class Twins:
     command: str
 
 
-def twins_of(view: View, metric: str | None, now: datetime, backend: str) -> dict[str, Twins]:
-    """The twins of every panel of a page that shows `metric`."""
+def twins_of(view: View, metric: str | None, now: datetime, options: Sequence[str]) -> dict[str, Twins]:
+    """The twins of every panel of a page that shows `metric`; `options` lead the command to the same home."""
     grid_start, grid_end = grid_window(view.until or now, view.minutes)
     zoom = _zoom(view)
     grid = _between(grid_start, grid_end) if view.until else {"last": f"{view.minutes}m"}
     of_metric = {"metric": metric} if metric else {}
     lines = {
-        "status": _command(backend, "status"),
-        "chart": _command(backend, "query", metric, zoom),
-        "slots": _command(backend, "query", metric, grid),
-        "gaps": _command(backend, "gaps", None, {"last": "24h"}),
-        "dead-letters": _command(backend, "dead-letters list"),
-        "targets": _command(backend, "targets"),
-        "companies": _command(backend, "aggregate points"),
+        "status": _command(options, "status"),
+        "chart": _command(options, "query", metric, zoom),
+        "slots": _command(options, "query", metric, grid),
+        "gaps": _command(options, "gaps", None, {"last": "24h"}),
+        "dead-letters": _command(options, "dead-letters list"),
+        "targets": _command(options, "status --all"),
+        "companies": _command(options, "aggregate points"),
     }
     queries = {"chart": of_metric | zoom, "slots": of_metric | grid}
     return {panel: _twins(panel, queries.get(panel, {}), line) for panel, line in lines.items()}
@@ -59,12 +60,12 @@ def _twins(panel: str, query: dict[str, str], command: str) -> Twins:
     return Twins(json_url, f"/api/v1/{path}?{urlencode({**query, 'format': 'csv'})}", command)
 
 
-def _command(backend: str, verb: str, metric: str | None = None, query: dict[str, str] | None = None) -> str:
+def _command(
+    options: Sequence[str], verb: str, metric: str | None = None, query: dict[str, str] | None = None
+) -> str:
     words = ["kizami", *verb.split()]
     if metric is not None:
         words.append(metric)
     for name, value in (query or {}).items():
         words += [f"--{name}", value]
-    if backend != "local":
-        words += ["--backend", backend]
-    return shlex.join(words)
+    return shlex.join([*words, *options])

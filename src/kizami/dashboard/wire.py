@@ -15,12 +15,21 @@ from kizami.messages import MetricRecord
 from kizami.readings import DeadLetter
 from kizami.slots import format_instant
 
-RECORD_COLUMNS = ("metric", "slot", "count", "collectedAt")
-SLOT_COLUMNS = ("metric", "slot", "state", "count", "lateMs", "tries", "reason")
-GAP_COLUMNS = ("metric", "from", "to", "slots", "intervalSeconds")
-DEAD_LETTER_COLUMNS = ("metric", "slot", "intervalSeconds", "tries", "sentAt", "diedAt", "backfill", "reason")
+RECORD_COLUMNS = ("metricName", "slotTime", "count", "collectedAt")
+SLOT_COLUMNS = ("metricName", "slotTime", "state", "count", "lateMs", "receives", "reason")
+GAP_COLUMNS = ("metricName", "from", "to", "slots", "intervalSeconds")
+DEAD_LETTER_COLUMNS = (
+    "metricName",
+    "slotTime",
+    "intervalSeconds",
+    "receives",
+    "backfill",
+    "sentAt",
+    "diedAt",
+    "reason",
+)
 TARGET_COLUMNS = (
-    "metric",
+    "metricName",
     "condition",
     "intervalSeconds",
     "lagSeconds",
@@ -49,10 +58,12 @@ STATUS_COLUMNS = (
     "expected1h",
     "stored24h",
     "expected24h",
-    "polls5m",
+    "polls",
     "latenessP50Ms",
     "latenessP99Ms",
-    "queuePending",
+    "queueWaiting",
+    "queueInFlight",
+    "queuePlanned",
     "queueOldestAgeSeconds",
     "deadLetters",
     "gaps",
@@ -87,7 +98,9 @@ def status_json(overview: Overview, verdict: Verdict, sentence: str) -> dict[str
         overview.lateness.polls,
         overview.lateness.p50_ms,
         overview.lateness.p99_ms,
-        overview.queue.pending,
+        overview.queue.waiting,
+        overview.queue.in_flight,
+        overview.queue.delayed,
         overview.queue.oldest_age_seconds,
         overview.queue.dead,
         overview.gaps,
@@ -126,9 +139,9 @@ def dead_letter_json(letter: DeadLetter) -> dict[str, Any]:
         moment(letter.slot),
         letter.interval_seconds,
         letter.receives,
+        letter.backfill,
         moment(letter.sent_at),
         moment(letter.died_at),
-        letter.backfill,
         letter.reason,
     )
     return dict(zip(DEAD_LETTER_COLUMNS, values, strict=True))
@@ -162,7 +175,7 @@ def chart_json(metric: str, interval_seconds: int, chart: Chart) -> dict[str, An
     """The chart in columns, as a plotting library wants them; a hole is null."""
     points = chart.points
     return {
-        "metric": metric,
+        "metricName": metric,
         "intervalSeconds": interval_seconds,
         "grainSeconds": chart.grain_seconds,
         "from": moment(chart.start),

@@ -1,22 +1,24 @@
-"""Which metrics are paused: set by the dashboard, obeyed by the engine, kept across restarts."""
+"""Which metrics are paused: set by the dashboard, obeyed by the engine, kept across restarts.
+
+To the engine a paused target is one that is not enabled. When it is resumed, what was due meanwhile is caught up
+with like after any other stop, as far back as the target says.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 import apsw
 
-from kizami.errors import InvalidInput
-from kizami.local.database import transaction
+from kizami.errors import InvalidInput, StoreError
+from kizami.local.database import open_database, sqlite_errors, transaction
 from kizami.local.metrics import known_metric
 from kizami.local.moments import from_ms, to_ms
-from kizami.local.queue import LIVE
 from kizami.slots import shorten
-
-# What is planned but not yet due goes too, else a pause would begin up to a minute late.
-_UNPLAN = f"""
-DELETE FROM messages WHERE metric_id = ?1 AND priority = {LIVE} AND receives = 0 AND due_ms > ?2
-"""
+from kizami.targets import Config
 
 
 def paused_metrics(connection: apsw.Connection) -> dict[str, datetime]:
@@ -30,11 +32,10 @@ def pause_metric(connection: apsw.Connection, name: str, now: datetime) -> None:
     number = _number(connection, name)
     with transaction(connection):
         connection.execute("INSERT INTO pauses VALUES (?, ?) ON CONFLICT DO NOTHING", (number, to_ms(now)))
-        connection.execute(_UNPLAN, (number, to_ms(now)))
 
 
 def resume_metric(connection: apsw.Connection, name: str) -> None:
-    """Poll a metric again; the slots of the pause are missing and can be backfilled."""
+    """Poll a metric again; one that is not paused stays as it is."""
     number = _number(connection, name)
     with transaction(connection):
         connection.execute("DELETE FROM pauses WHERE metric_id = ?", (number,))
@@ -45,3 +46,52 @@ def _number(connection: apsw.Connection, name: str) -> int:
     if metric is None:
         raise InvalidInput("metric", f"{shorten(name)} was never polled")
     return metric.id
+
+
+def without_paused(config: Config, paused: Mapping[str, datetime]) -> Config:
+    """The configuration with the paused targets not enabled."""
+    return Config(
+        tuple(replace(target, enabled=False) if target.name in paused else target for target in config.targets)
+    )
+
+
+class PauseWatch:
+    """Gives the engine its configuration as the pauses leave it, and news when either changes.
+
+    Used by the engine's thread alone. A database that cannot be read keeps the pauses as they were: polling
+    goes on, and the writer says what is wrong.
+    """
+
+    def __init__(self, path: Path, config: Config, new_config: Callable[[], Config | None]) -> None:
+        self._path = path
+        self._config = config
+        self._new_config = new_config
+        self._connection: apsw.Connection | None = None
+        self._paused: Mapping[str, datetime] = {}
+        self._read()
+
+    @property
+    def config(self) -> Config:
+        """What is to be polled now."""
+        return without_paused(self._config, self._paused)
+
+    def new_config(self) -> Config | None:
+        """What is to be polled now, if that is news."""
+        config, before = self._new_config(), self._paused
+        self._config = config or self._config
+        self._read()
+        return self.config if config is not None or self._paused.keys() != before.keys() else None
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def _read(self) -> None:
+        try:
+            with sqlite_errors(StoreError, self._path):
+                self._connection = self._connection or open_database(self._path)
+                self._paused = paused_metrics(self._connection)
+        except StoreError:
+            self.close()
+            self._connection = None

@@ -175,7 +175,7 @@ const chart = {
     const { data } = this;
     const stale = this.holes !== null && this.holes !== holes;
     this.holes = holes;
-    if (!data || !tail || tail.metric !== data.metric) return;
+    if (!data || !tail || tail.metricName !== data.metricName) return;
     const isFine = data.grainSeconds === tail.grainSeconds;
     const age = (Date.now() - this.loadedAt) / 1000;
     if ((stale && age > 1) || (this.isLive && !isFine && age > Math.max(5, data.grainSeconds / 4))) {
@@ -325,7 +325,7 @@ const chart = {
     const stored = sum(data.stored);
     const total = sum(data.mean.map((mean, index) => (mean ?? 0) * data.stored[index]));
     $("chart-summary").textContent = say("chart", stored ? "summary" : "summary_empty", {
-      metric: data.metric,
+      metric: data.metricName,
       stored: stored.toLocaleString("en"),
       expected: sum(data.expected).toLocaleString("en"),
       lowest: lows.reduce((least, value) => Math.min(least, value), Infinity).toLocaleString("en"),
