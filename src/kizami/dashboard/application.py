@@ -9,8 +9,9 @@ from importlib import resources
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
@@ -19,8 +20,10 @@ from kizami.dashboard.api import api_routes
 from kizami.dashboard.desk import Desk
 from kizami.dashboard.event_stream import live_routes
 from kizami.dashboard.live import Live
+from kizami.dashboard.monitoring import monitoring_routes
 from kizami.dashboard.pages import page_routes
 from kizami.dashboard.problems import answer_with_problem
+from kizami.dashboard.promql.http import prometheus_routes
 from kizami.dashboard.security import Access, Guard
 from kizami.dashboard.source import Source
 from kizami.errors import KizamiError
@@ -63,8 +66,16 @@ def _routes(desk: Desk, clock: Clock, access: Access, live: Live) -> list[BaseRo
         *api_routes(desk, clock),
         *action_routes(desk, clock),
         *live_routes(live),
+        *prometheus_routes(desk, clock),
+        *monitoring_routes(desk, clock, live),
+        Route("/api/v1/openapi.json", _openapi),
         Mount("/static", Assets(directory=str(resources.files("kizami.dashboard").joinpath("static")))),
     ]
+
+
+async def _openapi(request: Request) -> Response:
+    text = resources.files("kizami.dashboard").joinpath("openapi.json").read_bytes()
+    return Response(text, media_type="application/json")
 
 
 class Assets(StaticFiles):

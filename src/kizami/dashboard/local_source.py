@@ -9,7 +9,7 @@ from pathlib import Path
 from kizami.coverage import Completeness, Gap, Span
 from kizami.dashboard.source import CompanyState, PolledTarget, Polling, SlotCounts, SlotDetails
 from kizami.errors import StoreError
-from kizami.local.buckets import read_buckets
+from kizami.local.buckets import read_buckets, read_counts
 from kizami.local.clock import SystemClock
 from kizami.local.database import open_database, sqlite_errors
 from kizami.local.dead_letters import DeadLetters
@@ -75,6 +75,12 @@ class LocalSource:
         with sqlite_errors(StoreError, self._path):
             known = known_metric(self._connection, metric)
             return read_buckets(self._connection, known, start, end, seconds) if known else []
+
+    def counts_at(self, metric: str, slots: Sequence[datetime]) -> list[int | None]:
+        with sqlite_errors(StoreError, self._path):
+            known = known_metric(self._connection, metric)
+            found = read_counts(self._connection, known, slots) if known else {}
+        return [found.get(slot) for slot in slots]
 
     def queue_depth(self, now: datetime) -> QueueDepth:
         return self._reader.queue_depth(now)

@@ -111,6 +111,9 @@ class Source(Protocol):
     def buckets(self, metric: str, start: datetime, end: datetime, seconds: int) -> list[Bucket]:
         """The records in stretches of `seconds` since 1970; stretches without a record are left out."""
 
+    def counts_at(self, metric: str, slots: Sequence[datetime]) -> list[int | None]:
+        """The count of each of the slots, in their order; None where it is not stored."""
+
     def queue_depth(self, now: datetime) -> QueueDepth:
         """How full the queue is."""
 

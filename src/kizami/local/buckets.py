@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -30,6 +32,10 @@ SELECT s.slot - s.slot % :seconds, count(*), min(count), max(count), sum(count)
 FROM grid CROSS JOIN slots AS s ON s.slot = grid.slot AND metric_id = :metric GROUP BY 1
 """
 
+_COUNTS_AT = """
+SELECT s.slot, count FROM json_each(?1) CROSS JOIN slots AS s ON s.slot = value AND metric_id = ?2
+"""
+
 
 def read_buckets(
     connection: apsw.Connection, metric: KnownMetric, start: datetime, end: datetime, seconds: int
@@ -44,3 +50,12 @@ def read_buckets(
     sql = _FROM_SLOTS if seconds % TALLY_SECONDS else _FROM_TALLIES
     rows: list[tuple[Any, ...]] = connection.execute(sql, bounds).fetchall()
     return [Bucket(from_seconds(bucket), *values) for bucket, *values in rows]
+
+
+def read_counts(
+    connection: apsw.Connection, metric: KnownMetric, slots: Sequence[datetime]
+) -> dict[datetime, int]:
+    """The counts of those of the slots that are stored."""
+    wanted = json.dumps(sorted({to_seconds(slot) for slot in slots}))
+    rows: list[tuple[Any, ...]] = connection.execute(_COUNTS_AT, (wanted, metric.id)).fetchall()
+    return {from_seconds(slot): count for slot, count in rows}
