@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from kizami.errors import InvalidInput
 from kizami.messages import load_json
 from kizami.ports import Clock
 from kizami.readings import DeadLetter
-from kizami.slots import Window, floor_to_slot, parse_instant, shorten
+from kizami.slots import Window, floor_to_slot, parse_instant, shift, shorten
 
 MAX_NAMED = 5_000
 MAX_SLOTS = 100_000
@@ -86,8 +86,7 @@ def _plan_named(source: Source, body: Body, now: datetime) -> Repair:
     if "slots" not in body:
         return plan_repair(source, target, _window(body, target), None, now)
     slots = set(_slots(body, target))
-    window = Window(min(slots), max(slots) + timedelta(seconds=target.interval_seconds))
-    return plan_repair(source, target, _bounded(window, target, "slots"), slots, now)
+    return plan_repair(source, target, _around(slots, target), slots, now)
 
 
 def redrive(source: Source, body: Body, now: datetime) -> dict[str, Any]:
@@ -102,8 +101,7 @@ def redrive(source: Source, body: Body, now: datetime) -> dict[str, Any]:
 
 def _named_letters(source: Source, target: PolledTarget, body: Body) -> list[DeadLetter]:
     slots = set(_slots(body, target))
-    end = max(slots) + timedelta(seconds=target.interval_seconds)
-    window = _bounded(Window(min(slots), end), target, "slots")
+    window = _around(slots, target)
     letters = source.slot_details(target.name, window.start, window.end).dead
     return [letter for letter in letters if letter.slot in slots]
 
@@ -132,6 +130,10 @@ def _target(source: Source, body: Body) -> PolledTarget:
 def _window(body: Body, target: PolledTarget) -> Window:
     start, end = (parse_instant(body.get(name), name) for name in ("from", "to"))
     return _bounded(Window(start, end), target, "from")
+
+
+def _around(slots: set[datetime], target: PolledTarget) -> Window:
+    return _bounded(Window(min(slots), shift(max(slots), target.interval_seconds)), target, "slots")
 
 
 def _bounded(window: Window, target: PolledTarget, place: str) -> Window:
