@@ -149,7 +149,7 @@ class _Reader:
 
     def _anchor(self) -> Sequence:
         """The whole is matched anyway; anywhere else an anchor makes no sense."""
-        if self._place not in (0, len(self._text) - 1):
+        if self._place != (0 if self._next() == "^" else len(self._text) - 1):
             raise self._fault("has an anchor in its middle")
         self._place += 1
         return ()
