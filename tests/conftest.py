@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,15 @@ def skip_for_lack_of(what: str, remedy: str) -> None:
     if os.environ.get("KIZAMI_TEST_NOTHING_LACKING"):
         pytest.fail(line)
     pytest.skip(line)
+
+
+@pytest.fixture(autouse=True)
+def _log_as_before() -> Iterator[None]:
+    """A test may send kizami's log where it likes; the next one finds it as it was."""
+    logger = logging.getLogger("kizami")
+    before = logger.handlers[:], logger.level, logger.propagate
+    yield
+    logger.handlers[:], logger.level, logger.propagate = before
 
 
 @pytest.fixture(scope="session")
@@ -43,6 +53,13 @@ def dynamodb_local_endpoint() -> Iterator[str]:
 def no_connection_outlives_the_tests() -> Iterator[None]:
     """The functions keep theirs for the next invocation; here there is none."""
     yield
-    for module, client in [("sqs", "sqs_client"), ("dynamodb", "dynamodb_client"), ("collector", "api_client")]:
+    clients = {
+        "sqs": ["sqs_client"],
+        "dynamodb": ["dynamodb_client"],
+        "collector": ["api_client"],
+        "secrets": ["secrets_manager", "parameter_store"],
+    }
+    for module, names in clients.items():
         if loaded := sys.modules.get(f"kizami.aws.{module}"):
-            getattr(loaded, client)().close()
+            for name in names:
+                getattr(loaded, name)().close()

@@ -201,7 +201,11 @@ class FaultServer:
     """Serves the behaviours in turn, one a request, then `then` (by default the last of them) for ever."""
 
     def __init__(
-        self, *behaviours: Behaviour, then: Behaviour | None = None, tls: ssl.SSLContext | None = None
+        self,
+        *behaviours: Behaviour,
+        then: Behaviour | None = None,
+        tls: ssl.SSLContext | None = None,
+        port: int = 0,
     ) -> None:
         self.requests: list[SeenRequest] = []
         self.connections = 0
@@ -210,7 +214,7 @@ class FaultServer:
         self._tls = tls
         self._stopping = threading.Event()
         self._lock = threading.Lock()
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self._listener = socket.create_server(("127.0.0.1", port), backlog=64)
         self._open: list[socket.socket] = []
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._listener.getsockname()[1]}"
 

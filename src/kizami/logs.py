@@ -29,6 +29,8 @@ class JsonFormatter(logging.Formatter):
                 line.setdefault(name, value)
         if record.exc_info:
             line["stackTrace"] = self.formatException(record.exc_info)
+        elif record.stack_info:
+            line["stackTrace"] = record.stack_info
         return _write_json(line)
 
 

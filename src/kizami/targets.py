@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kizami.errors import ConfigurationError, InvalidInput
 from kizami.slots import DEFAULT_INTERVAL_SECONDS, parse_duration, require_interval, shorten
 from kizami.urls import require_base_url, require_path
+
+if TYPE_CHECKING:
+    from kizami.aggregation.schedule import AggregationSchedule
 
 DEFAULT_METRIC = "ai_response_count"
 DEFAULT_PATH = "/response_count?from={from}&to={to}"
@@ -184,13 +187,21 @@ def parse_pointer(text: object, place: str = "count") -> tuple[str, ...]:
 def parse_config(text: str, place: str = "kizami.toml") -> Config:
     """The configuration that the TOML `text` states; every error names its place in the file."""
     document = _load_toml(text, place)
-    _refuse_unknown(document, ("targets",), place)
+    refuse_unknown(document, ("targets", "aggregation"), place)
     entries = document.get("targets")
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
         raise ConfigurationError(place, "needs at least one [[targets]] table; `kizami init` writes an example")
     targets = tuple(_parse_target(entry, f"{place}: targets[{index}]") for index, entry in enumerate(entries))
     _refuse_repeated([target.name for target in targets], place)
-    return Config(targets)
+    return Config(targets, _parse_aggregation(document, place))
+
+
+def _parse_aggregation(document: Mapping[str, Any], place: str) -> AggregationSchedule | None:
+    if "aggregation" not in document:
+        return None
+    from kizami.aggregation.schedule import parse_schedule  # it knows this module, and no Lambda needs it
+
+    return parse_schedule(document["aggregation"], f"{place}: aggregation")
 
 
 def _load_toml(text: str, place: str) -> dict[str, Any]:
@@ -207,7 +218,8 @@ def _load_toml(text: str, place: str) -> dict[str, Any]:
         raise ConfigurationError(place, "has a number with too many digits") from None
 
 
-def _refuse_unknown(table: Mapping[str, Any], known: tuple[str, ...], place: str) -> None:
+def refuse_unknown(table: Mapping[str, Any], known: tuple[str, ...], place: str) -> None:
+    """ConfigurationError for a key of the table that is no setting."""
     for key in table:
         if key not in known:
             raise ConfigurationError(f"{place}: {_key(key)}", f"is not a setting; known: {', '.join(known)}")
@@ -226,7 +238,7 @@ def _refuse_repeated(names: list[str], place: str) -> None:
 
 
 def _parse_target(entry: Mapping[str, Any], place: str) -> Target:
-    _refuse_unknown(entry, tuple(TARGET_SETTINGS), place)
+    refuse_unknown(entry, tuple(TARGET_SETTINGS), place)
     values: dict[str, Any] = {}
     try:
         for setting, value in entry.items():
@@ -270,6 +282,16 @@ def _timeout(value: object) -> float:
     return float(parse_duration(value, "timeout"))
 
 
+def parse_reference(value: object, place: str) -> SecretReference:
+    """The place of a secret; the secret itself, written there by mistake, is not quoted."""
+    match = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise InvalidInput(place, "must be a reference like env:NAME or file:PATH, not the value itself")
+    reference = SecretReference(match[1], match[2])
+    _require_reference(reference, place)
+    return reference
+
+
 def parse_headers(value: object) -> dict[str, str | SecretReference]:
     """Header names to literal values or secret references, as the file writes them."""
     if not isinstance(value, dict):
@@ -307,6 +329,7 @@ class Config:
     """What `kizami.toml` says."""
 
     targets: tuple[Target, ...] = (SEED_TARGET,)
+    aggregation: AggregationSchedule | None = None
 
     @property
     def enabled_targets(self) -> tuple[Target, ...]:

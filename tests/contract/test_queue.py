@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from kizami.messages import read_message, write_message
 from kizami.ports import Received
 from kizami.sender import PlannedMessage, plan_minute
-from kizami.slots import MINUTE
 from kizami.targets import Target
 from twins import QueueKit
 
@@ -41,7 +40,9 @@ def test_an_empty_queue_hands_out_nothing(kit: QueueKit) -> None:
 @pytest.mark.parametrize("minutes", [1, 3])
 def test_more_messages_than_a_call_takes_are_all_sent(kit: QueueKit, minutes: int) -> None:
     """12 messages are two calls of SQS, 36 are four, which go side by side."""
-    entries = [entry for minute in range(minutes) for entry in plan_minute(START + minute * MINUTE, Target())]
+    entries = [
+        entry for minute in range(minutes) for entry in plan_minute(START + timedelta(minutes=minute), Target())
+    ]
     assert kit.queue.send(due_at_once(tuple(entries))) == []
     bodies = [received.body for received in kit.queue.receive(100)]
     assert sorted(bodies) == sorted(write_message(entry.message) for entry in entries)

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
 import schemathesis
 from hypothesis import settings
+from hypothesis import strategies as st
 from schemathesis import GenerationMode
 
+from kizami.aggregation.signing import sign
 from kizami.mock_api.server import MockServer
+from kizami.mock_api.users import MOCK_USERS_KEY
 from kizami.slots import parse_iso8601
 from timestamps import date_times
 
 schema = schemathesis.openapi.from_path(Path(__file__).parents[2] / "docs" / "openapi.yaml")
 schemathesis.openapi.format("iso8601-date-time", date_times().map(lambda written: written.text))
+
+
+def is_company_id(text: str) -> bool:
+    return text.isprintable() and " " not in text
+
+
+schemathesis.openapi.format("company-id", st.text(min_size=1, max_size=128).filter(is_company_id))
 
 
 def put_window_in_order(query: dict[str, str]) -> None:
@@ -26,6 +38,12 @@ def put_window_in_order(query: dict[str, str]) -> None:
     if parse_iso8601(start) == parse_iso8601(end):
         start = (parse_iso8601(end) - timedelta(seconds=5)).isoformat()
     query.update({"from": start, "to": end})
+
+
+def sign_query(query: dict[str, Any]) -> None:
+    """Only a signature of the moment opens `/users`."""
+    query["timestamp"] = int(time.time())
+    query["signature"] = sign(MOCK_USERS_KEY, query["timestamp"], query["company_id"])
 
 
 @pytest.fixture(scope="module")
@@ -45,4 +63,6 @@ def session() -> Iterator[requests.Session]:
 def test_mock_api_keeps_to_its_openapi_document(case, server, session) -> None:
     if case.meta.generation.mode is GenerationMode.POSITIVE and case.path == "/response_count":
         put_window_in_order(case.query)
+    if case.meta.generation.mode is GenerationMode.POSITIVE and case.path == "/users":
+        sign_query(case.query)
     case.call_and_validate(base_url=server.url, session=session)

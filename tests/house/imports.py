@@ -15,7 +15,7 @@ MAY_KNOW = {
     "core": {"aggregation"},
     "aggregation": {"core"},
     "serving": {"core"},
-    "mock_api": {"core", "serving"},
+    "mock_api": {"core", "aggregation", "serving"},  # it serves the batch's users API and checks its signature
     "aws": {"core", "aggregation", "mock_api"},
     "local": {"core", "aggregation", "mock_api"},
     "dashboard": {"core", "aggregation", "local", "serving"},  # it shows what this machine collects

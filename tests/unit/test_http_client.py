@@ -28,7 +28,7 @@ PATH = "/response_count?from=2025-12-02T10:23:00Z&to=2025-12-02T10:23:05Z"
 BODY = b'{"from": "2025-12-02T10:23:00Z", "to": "2025-12-02T10:23:05Z", "count": 7}'
 
 
-def get(client: HttpClient, url: str, timeout: float = 5, cap: int = 65_536) -> HttpAnswer:
+def get(client: HttpClient, url: str, timeout: float = 20, cap: int = 65_536) -> HttpAnswer:
     return client.exchange(HttpRequest("GET", url + PATH, {"Accept": "application/json"}, timeout, cap))
 
 

@@ -146,7 +146,7 @@ def test_health_is_ok() -> None:
 @pytest.mark.parametrize("path", ["/", "", "*", "/response_count/", "/Health", "/users/1", "//health", "/\x00"])
 def test_an_unknown_path_is_404_and_names_those_there_are(path: str) -> None:
     error = refusal(ask(path=path, method="POST"), 404)["error"]
-    assert error == f"there is no {path!r} here; there are /response_count, /health, /openapi.json"
+    assert error == f"there is no {path!r} here; there are /response_count, /users, /health, /openapi.json"
 
 
 @pytest.mark.parametrize("path", list(ROUTES))

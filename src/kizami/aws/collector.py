@@ -17,12 +17,12 @@ from kizami.aws.http_client import HttpClient, HttpFailure, HttpRequest
 from kizami.aws.invocation import Context, TimeLeft, time_left
 from kizami.aws.settings import collector_settings
 from kizami.collector import Request, Response, plan_request, read_response
-from kizami.errors import ApiPayloadError, ApiUnreachable, ConfigurationError, InvalidInput, KizamiError
+from kizami.errors import ApiPayloadError, ApiUnreachable, InvalidInput, KizamiError
 from kizami.logs import use_json_logs
 from kizami.messages import MetricRecord, ScheduleMessage, read_message
 from kizami.ports import MetricStore, PutOutcome
-from kizami.slots import format_instant
-from kizami.targets import Config, SecretReference
+from kizami.slots import format_instant, shift
+from kizami.targets import Config, SecretReference, Target
 
 COLLECTED_AT_ONCE = 16
 HEADERS = {"Accept": "application/json", "User-Agent": f"kizami/{__version__}"}
@@ -137,7 +137,11 @@ def collect(collection: Collection, message: ScheduleMessage, about: Mapping[str
     record = read_response(response, message, target, datetime.now(UTC))
     answered = monotonic()
     outcome = collection.store.put_if_absent(record)
-    took = {"apiMilliseconds": _milliseconds(started, answered), "writeMilliseconds": _milliseconds(answered)}
+    took = {
+        "apiMilliseconds": _milliseconds(started, answered),
+        "writeMilliseconds": _milliseconds(answered),
+        "latenessMilliseconds": lateness_milliseconds(record, target),
+    }
     _log_outcome(outcome, record, {**about, **took})
     return outcome
 
@@ -156,18 +160,25 @@ def fetch(http: HttpClient, request: Request, seconds_left: float) -> Response:
 
 
 def plain_headers(headers: Mapping[str, str | SecretReference]) -> dict[str, str]:
-    """Where references become secrets, right before they are sent; the target of the environment has none."""
-    plain = {name: value for name, value in headers.items() if isinstance(value, str)}
-    for name in headers.keys() - plain.keys():
-        raise ConfigurationError(
-            f"headers.{name}", f"{headers[name]} cannot be resolved by the Collector function"
-        )
-    return plain
+    """Where references become secrets, right before they are sent."""
+    return {name: value if isinstance(value, str) else _resolve(value) for name, value in headers.items()}
+
+
+def _resolve(reference: SecretReference) -> str:
+    from kizami.aws.secrets import resolve  # the seeds' one target never needs it
+
+    return resolve(reference)
 
 
 def without_query(url: str) -> str:
     """A URL as a log may show it."""
     return url.partition("?")[0]
+
+
+def lateness_milliseconds(record: MetricRecord, target: Target) -> int:
+    """How long after its tick the slot's answer was there."""
+    due = shift(record.slot, target.lag_seconds)
+    return round((record.collected_at - due).total_seconds() * 1000)
 
 
 def _milliseconds(start: float, end: float | None = None) -> int:

@@ -16,7 +16,9 @@ from kizami.ports import PutOutcome
 from kizami.slots import format_instant, shift, to_utc
 
 SLOT_IS_FREE = "attribute_not_exists(slotTime)"  # Requirement 3.4
-SLOTS_IN_RANGE = "metricName = :metric AND slotTime BETWEEN :first AND :last"
+METRIC = "metricName = :metric"
+SLOTS_IN_RANGE = f"{METRIC} AND slotTime BETWEEN :first AND :last"
+CONSISTENT = {"ConsistentRead": True}
 
 
 @lru_cache(maxsize=1)
@@ -45,6 +47,22 @@ class DynamoDbMetricStore:
 
     def query(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
         """The records of slots in [start, end), page by page as they are asked for."""
+        for page in self._pages(metric, start, end):
+            yield from map(_record, page.get("Items", ()))
+
+    def count(self, metric: str, start: datetime, end: datetime) -> int:
+        """How many records there are in [start, end); DynamoDB counts them and sends none."""
+        return sum(page["Count"] for page in self._pages(metric, start, end, Select="COUNT"))
+
+    def first_slot(self, metric: str) -> datetime | None:
+        """The slot of the metric's first record, None if it has none."""
+        values = {":metric": _typed(metric)}
+        page = self._page(
+            {"KeyConditionExpression": METRIC, "ExpressionAttributeValues": values, "Limit": 1, **CONSISTENT}
+        )
+        return next((_record(item).slot for item in page.get("Items", ())), None)
+
+    def _pages(self, metric: str, start: datetime, end: datetime, **options: str) -> Iterator[Fields]:
         bounds = _whole_seconds(start, end)
         if bounds is None:
             return
@@ -52,11 +70,12 @@ class DynamoDbMetricStore:
         request: Fields = {
             "KeyConditionExpression": SLOTS_IN_RANGE,
             "ExpressionAttributeValues": {name: _typed(value) for name, value in values.items()},
-            "ConsistentRead": True,
+            **CONSISTENT,
+            **options,
         }
         while True:
             page = self._page(request)
-            yield from map(_record, page.get("Items", ()))
+            yield page
             if "LastEvaluatedKey" not in page:
                 return
             request["ExclusiveStartKey"] = page["LastEvaluatedKey"]

@@ -1,14 +1,16 @@
-"""What the environment tells the Sender and the Collector: read at each invocation, checked before all else."""
+"""What the environment tells a function: read at each invocation, checked before all else."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from kizami.errors import ConfigurationError, InvalidInput
-from kizami.targets import DEFAULT_TIMEOUT_SECONDS, Config, Target
+from kizami.targets import DEFAULT_TIMEOUT_SECONDS, Config, Target, parse_config, parse_headers
 from kizami.urls import require_base_url
 
 Environment = Mapping[str, str]
@@ -34,27 +36,73 @@ class CollectorSettings:
 
 
 def sender_settings(environment: Environment) -> SenderSettings:
-    """`QUEUE_URL`, and `WINDOW_LAG_SECONDS` (default 0, the seeds' own timing)."""
-    url = _require(environment, "QUEUE_URL")
+    """`QUEUE_URL`, and the targets: see `configured_targets`."""
+    return SenderSettings(require_queue_url(environment), configured_targets(environment))
+
+
+def collector_settings(environment: Environment) -> CollectorSettings:
+    """`AI_METRICS_TABLE_NAME`, and what is asked.
+
+    That is the packaged `KIZAMI_CONFIG`, else `AI_API_BASE_URL` with `KIZAMI_API_TIMEOUT_SECONDS`
+    (default 10) and `KIZAMI_API_KEY`, the reference of a secret that is sent as `x-api-key`.
+    """
+    if config := packaged_config(environment):
+        return CollectorSettings(require_table_name(environment), config)
+    url = require_variable(environment, "AI_API_BASE_URL")
+    table = require_table_name(environment)
+    timeout = read_number(environment, "KIZAMI_API_TIMEOUT_SECONDS", DEFAULT_TIMEOUT_SECONDS)
+    names = {
+        "url": "AI_API_BASE_URL",
+        "timeout": "KIZAMI_API_TIMEOUT_SECONDS",
+        "headers.x-api-key": "KIZAMI_API_KEY",
+    }
+    key = environment.get("KIZAMI_API_KEY")
+    headers = parse_headers({"x-api-key": key} if key else {})
+    return CollectorSettings(table, _one_target(names, url=url, timeout_seconds=timeout, headers=headers))
+
+
+def configured_targets(environment: Environment) -> Config:
+    """The packaged `KIZAMI_CONFIG`, else the seeds' target with `WINDOW_LAG_SECONDS` (default 0, their timing)."""
+    if config := packaged_config(environment):
+        return config
+    lag = read_number(environment, "WINDOW_LAG_SECONDS", 0)
+    return _one_target({"lag": "WINDOW_LAG_SECONDS"}, lag_seconds=lag)
+
+
+def packaged_config(environment: Environment) -> Config | None:
+    """The `kizami.toml` that was deployed with the function, if there is one."""
+    name = environment.get("KIZAMI_CONFIG")
+    return _read_config(os.path.join(environment.get("LAMBDA_TASK_ROOT", ""), name)) if name else None
+
+
+@lru_cache(maxsize=1)
+def _read_config(path: str) -> Config:
+    """Read once a cold start: a deployed file does not change."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse_config(file.read(), os.path.basename(path))
+    except OSError as error:
+        raise ConfigurationError("KIZAMI_CONFIG", f"{path}: {error.strerror}") from None
+
+
+def require_queue_url(environment: Environment) -> str:
+    """`QUEUE_URL`, as a URL that has a queue in it."""
+    url = require_variable(environment, "QUEUE_URL")
     try:
         path = require_base_url(url).path
     except InvalidInput as error:
         raise ConfigurationError("QUEUE_URL", error.problem) from None
     if not path.strip("/"):
         raise ConfigurationError("QUEUE_URL", "must be like https://sqs.REGION.amazonaws.com/ACCOUNT/QUEUE")
-    lag = _number(environment, "WINDOW_LAG_SECONDS", 0)
-    return SenderSettings(url, _one_target({"lag": "WINDOW_LAG_SECONDS"}, lag_seconds=lag))
+    return url
 
 
-def collector_settings(environment: Environment) -> CollectorSettings:
-    """`AI_API_BASE_URL`, `AI_METRICS_TABLE_NAME`, and `KIZAMI_API_TIMEOUT_SECONDS` (default 10)."""
-    url = _require(environment, "AI_API_BASE_URL")
-    table = _require(environment, "AI_METRICS_TABLE_NAME")
+def require_table_name(environment: Environment, variable: str = "AI_METRICS_TABLE_NAME") -> str:
+    """The variable's value, as DynamoDB lets a table be named."""
+    table = require_variable(environment, variable)
     if not _TABLE_NAME.fullmatch(table):
-        raise ConfigurationError("AI_METRICS_TABLE_NAME", "must be 3 to 255 letters, digits or _ . -")
-    timeout = _number(environment, "KIZAMI_API_TIMEOUT_SECONDS", DEFAULT_TIMEOUT_SECONDS)
-    names = {"url": "AI_API_BASE_URL", "timeout": "KIZAMI_API_TIMEOUT_SECONDS"}
-    return CollectorSettings(table, _one_target(names, url=url, timeout_seconds=timeout))
+        raise ConfigurationError(variable, "must be 3 to 255 letters, digits or _ . -")
+    return table
 
 
 def _one_target(names: Mapping[str, str], **fields: Any) -> Config:
@@ -65,17 +113,19 @@ def _one_target(names: Mapping[str, str], **fields: Any) -> Config:
         raise ConfigurationError(names[error.field], error.problem) from None
 
 
-def _require(environment: Environment, name: str) -> str:
+def require_variable(environment: Environment, name: str) -> str:
+    """The variable's value, else ConfigurationError."""
     value = environment.get(name, "")
     if not value:
         raise ConfigurationError(name, "is not set; the function needs it in its environment")
     return value
 
 
-def _number(environment: Environment, name: str, default: float) -> float:
+def read_number(environment: Environment, name: str, default: float) -> float:
+    """The number that the variable holds, `default` if it is not set."""
     text = environment.get(name, "")
     if not text:
         return default
     if not _NUMBER.fullmatch(text):
-        raise ConfigurationError(name, "must be a number of seconds")
+        raise ConfigurationError(name, "must be a number")
     return float(text) if "." in text else int(text)

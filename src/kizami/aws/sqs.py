@@ -88,6 +88,12 @@ class SqsQueue:
         """Delete the message; SQS takes a second deletion without complaint."""
         self._call("DeleteMessage", {"ReceiptHandle": received.receipt})
 
+    def waiting(self) -> int:
+        """About how many messages are on the queue: due, delayed or handed out."""
+        names = [f"ApproximateNumberOfMessages{state}" for state in ("", "Delayed", "NotVisible")]
+        attributes = self._call("GetQueueAttributes", {"AttributeNames": names}).get("Attributes", {})
+        return sum(int(attributes.get(name, 0)) for name in names)
+
     def _call(self, operation: str, parameters: Fields, seconds: float = CALL_SECONDS) -> Fields:
         try:
             within = min(seconds, self._time_left() * 0.9)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 
 import click
 
+from kizami.aggregation.signing import ApiKey
 from kizami.logs import use_logs
 from kizami.mock_api.server import DEFAULT_HOST, DEFAULT_PORT, MockServer
+from kizami.mock_api.users import users_key
 
 
 @click.command(short_help="Serve the mock AI employee API.")
@@ -25,17 +28,18 @@ def command(host: str, port: int) -> None:
     """Serve the mock AI employee API until Ctrl-C.
 
     GET /response_count?from=…&to=… answers with a count from 0 to 10 that only depends on the minute of
-    `to`; GET /health says whether it is there; GET /openapi.json describes it all.
+    `to`; GET /users lists a company's users for who signs with the key `mock-aggregation-key` or that of
+    KIZAMI_MOCK_USERS_KEY; GET /health says whether it is there; GET /openapi.json describes it all.
     """
     use_logs()
-    asyncio.run(_serve(host, port))
+    asyncio.run(_serve(host, port, users_key(os.environ)))
 
 
-async def _serve(host: str, port: int) -> None:
+async def _serve(host: str, port: int, key: ApiKey) -> None:
     stop = asyncio.Event()
     with contextlib.suppress(NotImplementedError):  # Windows has no SIGTERM to wait for
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    async with MockServer(host, port) as server:
+    async with MockServer(host, port, key) as server:
         announce(server)
         await stop.wait()
 

@@ -130,10 +130,10 @@ def _dots(columns: Sequence[Column], wide: int, high: int, top: int) -> Iterator
 
 
 def _axis(columns: Sequence[Column], width: int, glyphs: Glyphs) -> Iterator[str]:
-    for number in range(width):
-        first = number * len(columns) // width
-        last = -(-(number + 1) * len(columns) // width)
-        under = [column for column in columns[first:last] if column.expected]
+    dots = width * glyphs.wide
+    for x in range(0, dots, glyphs.wide):
+        first, last = x * len(columns) // dots, (x + glyphs.wide - 1) * len(columns) // dots
+        under = [column for column in columns[first : last + 1] if column.expected]
         if all(column.stored >= column.expected for column in under):
             yield glyphs.axis
         else:

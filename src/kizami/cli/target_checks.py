@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import selectors
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -26,15 +25,11 @@ Asked = tuple[Target, ScheduleMessage, float]
 def check_targets(targets: Iterable[Target], now: datetime) -> Iterator[Check]:
     """One check a target, in the order in which the answers come."""
     waiting = deque(targets)
-    with selectors.DefaultSelector() as selector:
-        fetcher = Fetcher(selector)
-        try:
-            while waiting or fetcher.in_flight:
-                while waiting and fetcher.in_flight < _AT_ONCE:
-                    yield from _ask(fetcher, waiting.popleft(), now)
-                yield from map(_judge, fetcher.wait(1.0))
-        finally:
-            fetcher.close()
+    with Fetcher() as fetcher:
+        while waiting or fetcher.in_flight:
+            while waiting and fetcher.in_flight < _AT_ONCE:
+                yield from _ask(fetcher, waiting.popleft(), now)
+            yield from map(_judge, fetcher.wait(1.0))
 
 
 def _ask(fetcher: Fetcher, target: Target, now: datetime) -> Iterator[Check]:

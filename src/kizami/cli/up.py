@@ -25,24 +25,21 @@ from kizami.local.engine import Engine, StoredRecord
 from kizami.local.lock import sole_daemon
 from kizami.local.options import Options
 from kizami.local.pauses import PauseWatch
+from kizami.local.scheduled_aggregation import ScheduledAggregation
 from kizami.logs import use_logs
-from kizami.targets import MOCK_API_URL, Target
+from kizami.targets import MOCK_API_URL, Config, Target
 
 _DEFAULTS = Options()
+_COUNT, _SECONDS = click.IntRange(1, 50_000), click.FloatRange(0.01, 3600)
 _WARNINGS = 5
 
 logger = logging.getLogger(__name__)
 
 
-def _limit(name: str, kind: click.ParamType[Any], words: str) -> Decorator:
+def _limit(flag: str, variable: str, kind: click.ParamType[Any], words: str) -> Decorator:
+    default = getattr(_DEFAULTS, flag.removeprefix("--").replace("-", "_"))
     return click.option(
-        "--" + name.replace("_", "-"),
-        type=kind,
-        default=getattr(_DEFAULTS, name),
-        envvar="KIZAMI_" + name.upper(),
-        show_default=True,
-        show_envvar=True,
-        help=words,
+        flag, type=kind, default=default, envvar=variable, show_default=True, show_envvar=True, help=words
     )
 
 
@@ -60,12 +57,17 @@ def _limit(name: str, kind: click.ParamType[Any], words: str) -> Decorator:
     help=f"Its port; 0 lets the system choose.  [default: {DEFAULT_PORT}]",
 )
 @click.option("--spread/--no-spread", default=True, help="Spread polls evenly over the interval.")
-@_limit("max_in_flight", click.IntRange(1, 50_000), "Requests in flight at once.")
-@_limit("max_per_host", click.IntRange(1, 50_000), "Requests in flight at once to one host.")
-@_limit("receive_limit", click.IntRange(1, 100), "Attempts before a slot becomes a dead letter.")
-@_limit("retry_seconds", click.FloatRange(0.01, 300), "The wait before a second attempt; then 4, 16 … times that.")
-@_limit("visibility_seconds", click.FloatRange(1, 43_200), "How long a message in hand is hidden from others.")
-@_limit("backfill_per_second", click.IntRange(1, 100_000), "Retried and backfilled requests a second, at most.")
+@_limit("--max-in-flight", "KIZAMI_MAX_IN_FLIGHT", _COUNT, "Requests in flight at once.")
+@_limit("--max-per-host", "KIZAMI_MAX_PER_HOST", _COUNT, "Requests in flight at once to one host.")
+@_limit("--receive-limit", "KIZAMI_RECEIVE_LIMIT", _COUNT, "Attempts before a slot becomes a dead letter.")
+@_limit(
+    "--retry-seconds",
+    "KIZAMI_RETRY_SECONDS",
+    _SECONDS,
+    "The wait before attempt two; then 4, 16 … times it.",
+)
+@_limit("--visibility-seconds", "KIZAMI_VISIBILITY_SECONDS", _SECONDS, "How long a message in hand is hidden.")
+@_limit("--backfill-per-second", "KIZAMI_BACKFILL_PER_SECOND", _COUNT, "Retries and backfill a second, at most.")
 def command(
     config: Path | None,
     database: Path,
@@ -86,7 +88,7 @@ def command(
     with ExitStack() as stack:
         stack.enter_context(sole_daemon(database))
         require_intact(database)
-        if mock or (mock is None and is_needed(targets)):
+        if mock or (mock is None and is_needed(settings.config)):
             _serve_mock(stack)
         _warn_of_early_asking(targets)
         if dashboard:
@@ -104,7 +106,16 @@ def _run(stack: ExitStack, settings: Settings, database: Path, options: Options,
         for watcher in watchers:
             watcher.show(records)
 
-    engine = Engine(database, options, SystemClock(), show, pauses.new_config)
+    aggregation = ScheduledAggregation(database, SystemClock())
+    stack.callback(aggregation.close)
+
+    def new_config() -> Config | None:
+        config = pauses.new_config()
+        if config is not None:
+            aggregation.use(config.aggregation)
+        return config
+
+    engine = Engine(database, options, SystemClock(), show, new_config)
     interrupted = _obey_signals(engine, watch)
     if sys.stdout.isatty():
         from kizami.cli.live_view import LiveView
@@ -118,6 +129,10 @@ def _run(stack: ExitStack, settings: Settings, database: Path, options: Options,
         "polling; Ctrl-C stops",
         extra={"targets": len(settings.config.enabled_targets), "database": str(database)},
     )
+    logging.getLogger("kizami.aggregation").setLevel(
+        logging.ERROR
+    )  # each user is a line; its outcome is told anyway
+    aggregation.use(settings.config.aggregation)
     engine.run(pauses.config)
     return INTERRUPTED if interrupted else OK
 

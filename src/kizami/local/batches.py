@@ -7,6 +7,7 @@ the writer's thread leaves the loop alone, and a batch of hundreds costs one cro
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import apsw
@@ -27,7 +28,7 @@ class Taken(NamedTuple):
     receives: int
 
 
-# In the statements below ?1 is a JSON array whose elements begin with slot and metric_id.
+# In the statements below ?1 is a JSON array of [slot, metric_id].
 _THESE = "(slot, metric_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1))"
 
 _STORE = """
@@ -82,6 +83,10 @@ FROM messages WHERE {_THESE}
 """
 
 
+def _keys(rows: Sequence[Sequence[Any]]) -> str:
+    return json.dumps([row[:2] for row in rows])
+
+
 def store(connection: apsw.Connection, rows: Rows) -> int:
     """Store [slot, metric_id, count, collected_ms, late_ms, receives, backfilled]; how many were new."""
     connection.execute(_STORE, (json.dumps(rows),))
@@ -102,7 +107,7 @@ def in_turn(connection: apsw.Connection, priority: int, due_by_ms: int, limit: i
 
 def hand_out(connection: apsw.Connection, messages: list[Taken], hidden_until_ms: int) -> None:
     """Count a receive of each, and hide it until then."""
-    connection.execute(_HAND_OUT, (json.dumps(messages), hidden_until_ms))
+    connection.execute(_HAND_OUT, (_keys(messages), hidden_until_ms))
 
 
 def take(
@@ -111,16 +116,16 @@ def take(
     """Hand these out, but bury those that were handed out as often as allowed; the ones handed out."""
     exhausted = [message for message in messages if message.receives > receive_limit]
     if exhausted:
-        bury(connection, [list(message) for message in exhausted], now_ms)
+        bury(connection, exhausted, now_ms)
         messages = [message for message in messages if message.receives <= receive_limit]
     if messages:
         hand_out(connection, messages, hidden_until_ms)
     return messages
 
 
-def remove(connection: apsw.Connection, rows: Rows) -> None:
+def remove(connection: apsw.Connection, rows: Sequence[Sequence[Any]]) -> None:
     """Take these off the queue for good."""
-    connection.execute(_REMOVE, (json.dumps(rows),))
+    connection.execute(_REMOVE, (_keys(rows),))
 
 
 def fail(connection: apsw.Connection, rows: Rows) -> None:
@@ -133,9 +138,9 @@ def give_back(connection: apsw.Connection, rows: Rows, *, counted: bool) -> None
     connection.execute(_GIVE_BACK, (json.dumps(rows), 0 if counted else 1))
 
 
-def bury(connection: apsw.Connection, rows: Rows, now_ms: int) -> None:
+def bury(connection: apsw.Connection, rows: Sequence[Sequence[Any]], now_ms: int) -> None:
     """Make these dead letters, with their last error as the reason."""
-    keys = json.dumps(rows)
+    keys = _keys(rows)
     connection.execute(_BURY, (keys, now_ms))
     connection.execute(_REMOVE, (keys,))
 

@@ -15,7 +15,7 @@ from kizami.local.batches import BACKFILL, LIVE, Taken
 from kizami.local.clock import WallClock
 from kizami.local.failures import FailureLog
 from kizami.local.fetch import Fetcher, Finished
-from kizami.local.hosts import Hosts
+from kizami.local.hosts import Entry, Hosts
 from kizami.local.moments import from_ms, from_seconds
 from kizami.local.options import Options
 from kizami.local.service import Polled
@@ -85,9 +85,14 @@ class Collecting:
         except InvalidInput as error:
             self._bury(taken, error)
             return
-        if not self._hosts.join(polled.host, flight, live=flight.live):
-            self._turn_away(flight)
-        self._launch(polled.host)
+        now_ms = self._clock.milliseconds()
+        match self._hosts.enter(polled.host, flight, live=flight.live, now_ms=now_ms):
+            case Entry.SENT:
+                self._send(flight, now_ms)
+            case Entry.WAITING:
+                self._advance()
+            case Entry.REFUSED:
+                self._turn_away(flight, now_ms)
 
     def settle(self, finished: Finished) -> None:
         """Judge an answer, and let the next in the host's line go."""
@@ -102,8 +107,8 @@ class Collecting:
             self._keep(flight, record, now_ms)
         except ApiError as error:
             self._fail(flight, error, now_ms)
-        self._hosts.done(flight.polled.host, live=flight.live)
-        self._launch(flight.polled.host)
+        if self._hosts.done(flight.polled.host, live=flight.live):
+            self._advance()
 
     def finish(self, grace_seconds: float) -> None:
         """Let what is in flight come in for a while; the rest goes back to the queue."""
@@ -121,12 +126,15 @@ class Collecting:
         """Back to the queue, as if it had never been handed out; a live one still becomes due at its moment."""
         self.work.unasked.append([taken.slot, taken.metric_id, taken.due_ms])
 
-    def _launch(self, host: str) -> None:
-        for flight in self._hosts.advance(host):
-            flight.asked_ms = self._clock.milliseconds()
-            self._flying.add(flight)
-            self._fetcher.start(flight.request.url, flight.polled.profile, flight)
-            self.tally.asked += 1
+    def _advance(self) -> None:
+        for flight in self._hosts.advance():
+            self._send(flight, self._clock.milliseconds())
+
+    def _send(self, flight: Flight, now_ms: float) -> None:
+        flight.asked_ms = now_ms
+        self._flying.add(flight)
+        self._fetcher.start(flight.request.url, flight.polled.profile, flight)
+        self.tally.asked += 1
 
     def _keep(self, flight: Flight, record: MetricRecord, now_ms: float) -> None:
         taken = flight.taken
@@ -153,11 +161,10 @@ class Collecting:
         self.tally.dead += 1
         self.work.buried.append([taken.slot, taken.metric_id, taken.due_ms, taken.receives, _words(error)])
 
-    def _turn_away(self, flight: Flight) -> None:
+    def _turn_away(self, flight: Flight, now_ms: float) -> None:
         """The host's line is too long: an old message waits on the queue, a live one has failed this time."""
-        now_ms = self._clock.milliseconds()
         if flight.live:
-            self._fail(flight, ApiUnreachable("too many requests are waiting for this host"), now_ms)
+            self._fail(flight, ApiUnreachable("the requests before it have waited too long for this host"), now_ms)
         else:
             self.work.unasked.append([flight.taken.slot, flight.taken.metric_id, int(now_ms) + _CROWDED_MS])
 

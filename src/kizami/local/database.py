@@ -15,7 +15,6 @@ hundred polls touches a handful of pages instead of hundreds (measured in docs/d
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -117,8 +116,26 @@ CREATE TABLE pauses (
 ) STRICT;
 """
 
+_SCHEMA_2 = """
+CREATE TABLE companies (
+    company_id TEXT NOT NULL PRIMARY KEY,
+    locked_at  INTEGER NOT NULL,                -- seconds since 1970; a company without a lock has no row
+    owner      TEXT,                            -- the message that holds it
+    run        TEXT                             -- the one of its deliveries that may release it
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE points (
+    company_id  TEXT    NOT NULL,
+    month       TEXT    NOT NULL,               -- yyyymm
+    user_number TEXT    NOT NULL,
+    points      INTEGER NOT NULL CHECK (points > 0),
+    updated_at  INTEGER NOT NULL,               -- when the last one was granted, seconds since 1970
+    PRIMARY KEY (company_id, month, user_number)
+) STRICT, WITHOUT ROWID;
+"""
+
 # One script a version: user_version says how many of them the file has. Later parts add theirs at the end.
-MIGRATIONS: tuple[str, ...] = (_SCHEMA_1,)
+MIGRATIONS: tuple[str, ...] = (_SCHEMA_1, _SCHEMA_2)
 
 
 def open_database(path: Path, *, create: bool = False) -> apsw.Connection:
@@ -203,17 +220,17 @@ _RESTORE = "move it away or restore a copy; what is missing is then backfilled"
 
 def _create(path: Path) -> None:
     # Made beside and moved into place whole, so that a crash in here leaves no half-made database.
-    handle, name = tempfile.mkstemp(prefix=path.name + "-", suffix=".new", dir=path.parent)
-    os.close(handle)
+    new = path.with_name(f"{path.name}-{os.getpid()}.new")
+    new.unlink(missing_ok=True)
     try:
-        connection = apsw.Connection(name)
+        connection = apsw.Connection(str(new))
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         _migrate(connection)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.close()
-        os.replace(name, path)
+        new.replace(path)
     finally:
-        Path(name).unlink(missing_ok=True)
+        new.unlink(missing_ok=True)
 
 
 def _require_kizami_header(path: Path) -> None:

@@ -12,18 +12,16 @@ from __future__ import annotations
 
 import heapq
 import logging
-import selectors
-import socket
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from kizami.errors import KizamiError, StoreError
 from kizami.local import batches
 from kizami.local.batches import LIVE, Taken
+from kizami.local.bell import Bell
 from kizami.local.catch_up import CatchUp
 from kizami.local.clock import WallClock
 from kizami.local.collecting import Collecting
@@ -89,16 +87,12 @@ class Engine:
         self._in_hand: set[tuple[int, int]] = set()
         self._deliveries: deque[Delivery] = deque()
         self._stopping = False
-        self._selector = selectors.DefaultSelector()
-        self._fetcher = Fetcher(self._selector)
+        self._bell = Bell()
+        self._fetcher = Fetcher(self._bell)
         self._collecting = Collecting(self._fetcher, options, clock)
         limits = QueueLimits(options.receive_limit, options.visibility_seconds, options.backfill_per_second)
         self._writer = Writer(path, clock, limits, self._deliver, lambda: self._collecting.old_room)
         self._catch_up = CatchUp(path, clock)
-        self._bell, self._bell_rope = socket.socketpair()
-        self._bell.setblocking(False)
-        self._bell_rope.setblocking(False)
-        self._selector.register(self._bell, selectors.EVENT_READ, self._hush)
         now_ms = clock.milliseconds()
         self._planner = Planner([], now_ms)
         self._clocks_ms = now_ms, time.monotonic() * 1000
@@ -126,7 +120,7 @@ class Engine:
     def stop(self) -> None:
         """End `run` soon."""
         self._stopping = True
-        self._ring()
+        self._bell.ring()
 
     def _open(self, config: Config) -> None:
         now_ms = int(self._clock.milliseconds())
@@ -221,7 +215,7 @@ class Engine:
     def _deliver(self, delivery: Delivery) -> None:
         """Called on the writer's thread."""
         self._deliveries.append(delivery)
-        self._ring()
+        self._bell.ring()
 
     def _read_deliveries(self) -> None:
         while self._deliveries:
@@ -264,19 +258,7 @@ class Engine:
         self._writer.close(_FLUSH_SECONDS)
         self._read_deliveries()
         self._fetcher.close()
-        self._selector.close()
         self._bell.close()
-        self._bell_rope.close()
-
-    def _ring(self) -> None:
-        # A full pipe means that it rings already; a closed one that nobody listens any more.
-        with suppress(OSError):
-            self._bell_rope.send(b"!")
-
-    def _hush(self) -> None:
-        with suppress(BlockingIOError):
-            while self._bell.recv(4096):
-                pass
 
 
 def _same_slots(before: Polled, now: Polled | None) -> bool:

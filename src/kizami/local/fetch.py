@@ -8,12 +8,11 @@ followed and nothing is decompressed, so an answer can neither take longer nor g
 from __future__ import annotations
 
 import resource
-import selectors
 import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import pycurl
@@ -21,12 +20,9 @@ import pycurl
 from kizami import __version__
 from kizami.collector import MAX_BODY_BYTES, Response
 from kizami.errors import ApiError, ApiPayloadError, ApiUnreachable
+from kizami.local.bell import Bell
+from kizami.local.poller import IN, new_poller
 
-_INTEREST = {
-    pycurl.POLL_IN: selectors.EVENT_READ,
-    pycurl.POLL_OUT: selectors.EVENT_WRITE,
-    pycurl.POLL_INOUT: selectors.EVENT_READ | selectors.EVENT_WRITE,
-}
 _SPARE_FILES = 128  # descriptors left for everything but connections
 _MAX_FILES = 65_536
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -39,11 +35,14 @@ class Profile:
     timeout_seconds: float
     headers: tuple[str, ...]
     direct: bool
+    max_body_bytes: int = MAX_BODY_BYTES
 
     @classmethod
-    def of(cls, url: str, timeout_seconds: float, headers: tuple[str, ...]) -> Profile:
+    def of(
+        cls, url: str, timeout_seconds: float, headers: tuple[str, ...], max_body_bytes: int = MAX_BODY_BYTES
+    ) -> Profile:
         """Proxies are those of the environment, as curl reads it; what runs on this machine needs none."""
-        return cls(timeout_seconds, headers, urlsplit(url).hostname in _LOOPBACK)
+        return cls(timeout_seconds, headers, urlsplit(url).hostname in _LOOPBACK, max_body_bytes)
 
     def __repr__(self) -> str:
         return f"Profile({self.timeout_seconds:g} s, {len(self.headers)} headers)"
@@ -58,18 +57,26 @@ class Finished:
 
 
 class Fetcher:
-    """The requests in flight, on a selector that its owner may also register callbacks with."""
+    """The requests in flight; `wait` also returns early when somebody rings the `bell`."""
 
-    def __init__(self, selector: selectors.BaseSelector) -> None:
-        self._selector = selector
+    def __init__(self, bell: Bell | None = None) -> None:
+        self._bell = bell
+        self._poller = new_poller()
+        if bell:
+            self._poller.watch(bell.fileno(), IN)
         self._idle: dict[Profile, list[_Handle]] = {}
-        self._watched: set[int] = set()
         self._timer: float | None = None
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
         self._multi.setopt(pycurl.M_MAXCONNECTS, _allowed_files() - _SPARE_FILES)
         self.in_flight = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def start(self, url: str, profile: Profile, tag: object) -> None:
         """Send a GET; `wait` will give `tag` back with its outcome."""
@@ -83,13 +90,11 @@ class Fetcher:
         """Wait for something to happen, at most `seconds`; what has finished since."""
         if self._timer is not None:
             seconds = min(seconds, self._timer - time.monotonic())
-        for key, events in self._selector.select(max(0.0, seconds)):
-            if key.data is None:
-                ready = pycurl.CSELECT_IN if events & selectors.EVENT_READ else 0
-                ready |= pycurl.CSELECT_OUT if events & selectors.EVENT_WRITE else 0
-                self._multi.socket_action(key.fd, ready)
+        for descriptor, ready in self._poller.wait(max(0.0, seconds)):
+            if self._bell and descriptor == self._bell.fileno():
+                self._bell.hush()
             else:
-                key.data()
+                self._multi.socket_action(descriptor, ready)
         if self._timer is not None and self._timer <= time.monotonic():
             self._timer = None
             self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
@@ -98,6 +103,7 @@ class Fetcher:
     def close(self) -> None:
         """Let go of every connection; requests in flight are dropped."""
         self._multi.close()
+        self._poller.close()
 
     def _finished(self) -> list[Finished]:
         finished = []
@@ -118,14 +124,11 @@ class Fetcher:
         return finished
 
     def _watch(self, what: int, descriptor: int, multi: Any, data: Any) -> None:
+        # libcurl's numbers for "in" and "out" are the poller's.
         if what == pycurl.POLL_REMOVE:
-            self._watched.discard(descriptor)
-            self._selector.unregister(descriptor)
-        elif descriptor in self._watched:
-            self._selector.modify(descriptor, _INTEREST[what])
+            self._poller.forget(descriptor)
         else:
-            self._watched.add(descriptor)
-            self._selector.register(descriptor, _INTEREST[what])
+            self._poller.watch(descriptor, what)
 
     def _set_timer(self, milliseconds: int) -> None:
         self._timer = None if milliseconds < 0 else time.monotonic() + milliseconds / 1000
@@ -158,13 +161,14 @@ class _Handle:
     def error(self, code: int, words: str) -> ApiError:
         if code == pycurl.E_OPERATION_TIMEDOUT:
             return ApiUnreachable(f"no whole answer within {self.profile.timeout_seconds:g} s")
-        if code == pycurl.E_FILESIZE_EXCEEDED or self._size > MAX_BODY_BYTES:
-            return ApiPayloadError(f"the body is larger than {MAX_BODY_BYTES} bytes")
+        limit = self.profile.max_body_bytes
+        if code == pycurl.E_FILESIZE_EXCEEDED or self._size > limit:
+            return ApiPayloadError(f"the body is larger than {limit} bytes")
         return ApiUnreachable(" ".join(words.split()) or f"libcurl error {code}")
 
     def _take(self, chunk: bytes) -> int:
         self._size += len(chunk)
-        if self._size > MAX_BODY_BYTES:
+        if self._size > self.profile.max_body_bytes:
             return 0  # fewer than were offered: libcurl gives up
         self._chunks.append(chunk)
         return len(chunk)
@@ -176,7 +180,7 @@ def _options(profile: Profile, take: Callable[[bytes], int]) -> dict[int, Any]:
         pycurl.PROTOCOLS: pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS,
         pycurl.FOLLOWLOCATION: 0,
         pycurl.TIMEOUT_MS: round(profile.timeout_seconds * 1000),
-        pycurl.MAXFILESIZE: MAX_BODY_BYTES,
+        pycurl.MAXFILESIZE: profile.max_body_bytes,
         pycurl.USERAGENT: f"kizami/{__version__}",
         pycurl.HTTPHEADER: list(profile.headers),
         pycurl.WRITEFUNCTION: take,

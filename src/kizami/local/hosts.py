@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Generic, TypeVar
 
 Request = TypeVar("Request")
 
-LINE_LIMIT = 1024  # live requests that may wait for one host
+
+class Entry(Enum):
+    """What became of a request at its host."""
+
+    SENT = "sent"
+    WAITING = "waiting"
+    REFUSED = "refused"
+
+
+LONGEST_WAIT_MS = 30_000  # a line whose first has stood there for longer takes nobody more
 OLD_LINE_LIMIT = 128
 _OLD_SHARE = 8  # of a host's requests in flight, one in so many may be an old one (but always one)
 
@@ -18,7 +28,7 @@ _OLD_SHARE = 8  # of a host's requests in flight, one in so many may be an old o
 class _Host(Generic[Request]):
     in_flight: int = 0
     old_in_flight: int = 0
-    live: deque[Request] = field(default_factory=deque)
+    live: deque[tuple[float, Request]] = field(default_factory=deque)  # since when, and who
     old: deque[Request] = field(default_factory=deque)
 
 
@@ -30,34 +40,45 @@ class Hosts(Generic[Request]):
         self._max_per_host = max_per_host
         self._max_old_per_host = max(1, max_per_host // _OLD_SHARE)
         self._hosts: dict[str, _Host[Request]] = {}
-        self._kept_back: dict[str, None] = {}  # hosts with a line that only the limit in all keeps back
+        self._kept_back: dict[str, None] = {}  # hosts whose line may move, those that waited longest first
         self.in_flight = 0
         self.old = 0  # old requests, waiting or in flight
 
-    def join(self, host: str, request: Request, *, live: bool) -> bool:
-        """Stand in the host's line; False if that is too long already."""
-        lines = self._hosts.setdefault(host, _Host())
-        line, limit = (lines.live, LINE_LIMIT) if live else (lines.old, OLD_LINE_LIMIT)
-        if len(line) >= limit:
-            return False
-        line.append(request)
-        self.old += not live
-        return True
+    def enter(self, host: str, request: Request, *, live: bool, now_ms: float) -> Entry:
+        """Send it at once where nobody is in the way, else stand in the host's line."""
+        lines = self._hosts.get(host)
+        if lines is None:
+            lines = self._hosts[host] = _Host()
+        if live:
+            if not lines.live and lines.in_flight < self._max_per_host and self.in_flight < self._max_in_flight:
+                lines.in_flight += 1
+                self.in_flight += 1
+                return Entry.SENT
+            if lines.live and now_ms - lines.live[0][0] > LONGEST_WAIT_MS:
+                return Entry.REFUSED
+            lines.live.append((now_ms, request))
+        elif len(lines.old) >= OLD_LINE_LIMIT:
+            return Entry.REFUSED
+        else:
+            lines.old.append(request)
+            self.old += 1
+        self._kept_back[host] = None
+        return Entry.WAITING
 
-    def done(self, host: str, *, live: bool) -> None:
-        """A request is over."""
+    def done(self, host: str, *, live: bool) -> bool:
+        """A request is over; True if somebody may be waiting for that."""
         lines = self._hosts[host]
         lines.in_flight -= 1
-        lines.old_in_flight -= not live
         self.in_flight -= 1
-        self.old -= not live
+        if not live:
+            lines.old_in_flight -= 1
+            self.old -= 1
+        if lines.live or lines.old:
+            self._kept_back[host] = None
+        return bool(self._kept_back)
 
-    def advance(self, host: str) -> Iterator[Request]:
-        """The requests to be sent now that somebody has joined this host's line or is done with it.
-
-        Hosts that only the limit in all has kept back come first, in turn.
-        """
-        self._kept_back[host] = None
+    def advance(self) -> Iterator[Request]:
+        """The requests that may leave their lines now, host by host in turn; each is in flight from here on."""
         while self._kept_back and self.in_flight < self._max_in_flight:
             first = next(iter(self._kept_back))
             del self._kept_back[first]
@@ -66,7 +87,8 @@ class Hosts(Generic[Request]):
 
     def drain(self) -> list[Request]:
         """Everything that still waits; the lines are empty then."""
-        waiting = [request for lines in self._hosts.values() for request in (*lines.live, *lines.old)]
+        waiting = [request for lines in self._hosts.values() for _, request in lines.live]
+        waiting += [request for lines in self._hosts.values() for request in lines.old]
         for lines in self._hosts.values():
             self.old -= len(lines.old)
             lines.live.clear()
@@ -87,6 +109,6 @@ class Hosts(Generic[Request]):
         self.in_flight += 1
         lines.in_flight += 1
         if lines.live:
-            return lines.live.popleft()
+            return lines.live.popleft()[1]
         lines.old_in_flight += 1
         return lines.old.popleft()

@@ -7,10 +7,12 @@ neither the loop nor the disk ever has a burst of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from kizami.local.moments import from_ms, to_seconds
 from kizami.local.service import Polled
 from kizami.sender import plan_minute
+from kizami.targets import Target
 
 MINUTE_MS = 60_000
 _READY_MS = 45_000  # a minute's plan is complete this long after the minute before it began
@@ -53,11 +55,15 @@ class Planner:
         return min(len(self._polled), int(share * len(self._polled)) + 1) if share > 0 else 0
 
     def _rows(self, polled: Polled) -> list[list[int]]:
-        rows = []
-        for entry in plan_minute(from_ms(self._minute_ms), polled.target):
-            tick_ms = self._minute_ms + entry.delay_seconds * 1000
-            if tick_ms > self._start_ms:
-                due_ms = tick_ms + polled.offset_ms
-                slot = to_seconds(entry.message.window.start)
-                rows.append([slot, polled.metric_id, polled.target.interval_seconds, due_ms, due_ms])
-        return rows
+        seconds, offset_ms = polled.target.interval_seconds, polled.offset_ms
+        return [
+            [slot, polled.metric_id, seconds, tick_ms + offset_ms, tick_ms + offset_ms]
+            for slot, tick_ms in _ticks(self._minute_ms, seconds, polled.target.lag_seconds)
+            if tick_ms > self._start_ms
+        ]
+
+
+@lru_cache(maxsize=64)  # the targets of one interval and lag share the plan of a minute
+def _ticks(minute_ms: int, interval_seconds: int, lag_seconds: int) -> list[tuple[int, int]]:
+    plan = plan_minute(from_ms(minute_ms), Target(interval_seconds=interval_seconds, lag_seconds=lag_seconds))
+    return [(to_seconds(entry.message.window.start), minute_ms + entry.delay_seconds * 1000) for entry in plan]

@@ -18,14 +18,15 @@ def _resolve(header: str, value: str | SecretReference, target: Target) -> str:
     if isinstance(value, str):
         return value
     place = f"{target.name}: headers.{header}"
-    secret = _read(value, place)
+    secret = read_secret(value, place)
     # A line break would let the secret's rest become a header of its own.
     if not secret or any(ord(character) < 32 or ord(character) == 127 for character in secret):
         raise ConfigurationError(place, f"{value} is empty or has control characters")
     return secret
 
 
-def _read(reference: SecretReference, place: str) -> str:
+def read_secret(reference: SecretReference, place: str) -> str:
+    """What an environment variable or a file holds, else ConfigurationError naming `place`."""
     if reference.kind == "env":
         if reference.name not in os.environ:
             raise ConfigurationError(place, f"the environment variable {reference.name} is not set")

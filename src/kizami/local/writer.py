@@ -26,7 +26,7 @@ from kizami.local.database import explain, open_database, sqlite_errors, transac
 LOOK_AHEAD_MS = 1000
 HELD_LIMIT = 50_000  # results and plans kept in memory while nothing can be written
 
-_GROUP_SECONDS = 0.1  # what comes in within this time is committed together
+_GROUP_SECONDS = 0.2  # what comes in within this time is committed together
 _IDLE_SECONDS = 0.25  # how soon a message is noticed that another process has sent
 _TROUBLE_SECONDS = 1.0
 _LIVE_LIMIT = 5000

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs
 
+from kizami.aggregation.signing import ApiKey
 from kizami.mock_api.requests_log import log_answer
-from kizami.mock_api.responder import MockResponse, refuse, respond
+from kizami.mock_api.responder import MockResponse, Surroundings, refuse, respond
+from kizami.mock_api.users import MOCK_USERS_KEY
 
 MAX_BODY_BYTES = 64 * 1024
 BODY_DEADLINE_SECONDS = 5
@@ -22,7 +25,7 @@ Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
-async def application(scope: Scope, receive: Receive, send: Send) -> None:
+async def application(scope: Scope, receive: Receive, send: Send, users_key: ApiKey = MOCK_USERS_KEY) -> None:
     """Answer one request."""
     try:
         async with asyncio.timeout(BODY_DEADLINE_SECONDS):
@@ -35,7 +38,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if size > MAX_BODY_BYTES:
         await _send(refuse(413, f"the body has more than {MAX_BODY_BYTES} bytes", connection="close"), send)
         return
-    await _send(_answer(scope), send)
+    await _send(_answer(scope, Surroundings(datetime.now(UTC), users_key)), send)
 
 
 async def _discard_body(receive: Receive) -> int | None:
@@ -54,10 +57,10 @@ async def _discard_body(receive: Receive) -> int | None:
     return size
 
 
-def _answer(scope: Scope) -> MockResponse:
+def _answer(scope: Scope, surroundings: Surroundings) -> MockResponse:
     method, path = scope["method"], _SCHEME_AND_HOST.sub("", scope["path"])
     parameters = parse_qs(scope["query_string"].decode(), keep_blank_values=True)
-    response = respond(method, path, parameters)
+    response = respond(method, path, parameters, surroundings)
     log_answer(method, path, parameters, response)
     return response
 

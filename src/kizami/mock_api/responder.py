@@ -8,17 +8,30 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
+from kizami.aggregation.signing import ApiKey, require_company_id
 from kizami.errors import InvalidInput
 from kizami.mock_api.openapi import openapi_document
+from kizami.mock_api.users import MOCK_USERS_KEY, read_timestamp, refusal, users_of
 from kizami.slots import Window, parse_iso8601, shorten
 
 METHODS = ("GET", "HEAD")
 JSON_HEADERS = {"content-type": "application/json"}
 
 Parameters = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What `/users` goes by beside its parameters: the time, and the key that its callers sign with."""
+
+    now: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+    users_key: ApiKey = MOCK_USERS_KEY
+
+
+NOWHERE = Surroundings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +43,7 @@ class MockResponse:
     body: bytes
 
 
-def respond(method: str, path: str, parameters: Parameters) -> MockResponse:
+def respond(method: str, path: str, parameters: Parameters, surroundings: Surroundings = NOWHERE) -> MockResponse:
     """The answer to one request; `parameters` are decoded, each name with all the values it was given."""
     route = ROUTES.get(path)
     if route is None:
@@ -39,7 +52,7 @@ def respond(method: str, path: str, parameters: Parameters) -> MockResponse:
         allowed = ", ".join(METHODS)
         return refuse(405, f"{path} answers {allowed}, not {shorten(method)}", allow=allowed)
     try:
-        return route(parameters)
+        return route(parameters, surroundings)
     except InvalidInput as error:
         return refuse(400, str(error), error.field)
 
@@ -66,7 +79,7 @@ def one_value(parameters: Parameters, name: str) -> str:
     return values[0]
 
 
-def _response_count(parameters: Parameters) -> MockResponse:
+def _response_count(parameters: Parameters, _: Surroundings) -> MockResponse:
     """The seeds' formula: the UTC minute of `to` modulo 11 (Requirements 5.1–5.3)."""
     given = {name: one_value(parameters, name) for name in ("from", "to")}
     window = Window(_read_instant("from", given["from"]), _read_instant("to", given["to"]))
@@ -82,16 +95,28 @@ def _read_instant(name: str, text: str) -> datetime:
         raise InvalidInput(name, f"{error.problem}; a + in a query means a space, so write it as %2B") from None
 
 
-def _health(parameters: Parameters) -> MockResponse:
+def _users(parameters: Parameters, surroundings: Surroundings) -> MockResponse:
+    """The users of a company, for who can sign with its key; the signature is compared in constant time."""
+    company_id = require_company_id(one_value(parameters, "company_id"), "company_id")
+    timestamp = read_timestamp(one_value(parameters, "timestamp"))
+    signature = one_value(parameters, "signature")
+    if problem := refusal(surroundings.users_key, timestamp, company_id, signature, surroundings.now):
+        parameter = problem.partition(":")[0]
+        return refuse(401, problem, parameter, **{"www-authenticate": "Signature"})
+    return answer({"users": users_of(company_id, timestamp)})
+
+
+def _health(parameters: Parameters, _: Surroundings) -> MockResponse:
     return answer({"status": "ok"})
 
 
-def _openapi(parameters: Parameters) -> MockResponse:
+def _openapi(parameters: Parameters, _: Surroundings) -> MockResponse:
     return MockResponse(200, JSON_HEADERS, openapi_document())
 
 
-ROUTES: dict[str, Callable[[Parameters], MockResponse]] = {
+ROUTES: dict[str, Callable[[Parameters, Surroundings], MockResponse]] = {
     "/response_count": _response_count,
+    "/users": _users,
     "/health": _health,
     "/openapi.json": _openapi,
 }

@@ -1,0 +1,56 @@
+"""The Lambda package: our own source and, if there is one, the `kizami.toml`; the same bytes on every machine."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+from aws_cdk import AssetHashType, Stage
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+import kizami
+from kizami.errors import ConfigurationError
+
+CONFIG_NAME = "kizami.toml"
+PACKAGES = (".", "aws", "mock_api", "aggregation")  # what the functions need: not cli, local, dashboard
+
+
+def package_files(config: str | None) -> dict[str, bytes]:
+    """What the package holds, by its name in it, in a fixed order."""
+    source = Path(kizami.__file__).parent
+    modules = (module for package in PACKAGES for module in (source / package).glob("*.py"))
+    files = {module.relative_to(source.parent).as_posix(): module.read_bytes() for module in modules}
+    if config is not None:
+        files[CONFIG_NAME] = config.encode()
+    return dict(sorted(files.items()))
+
+
+def package_hash(files: dict[str, bytes]) -> str:
+    """A hash of names and contents alone, so that the same source is the same asset on every machine."""
+    digest = hashlib.sha256()
+    for name, body in files.items():
+        digest.update(f"{name}\0{len(body)}\0".encode() + body)
+    return digest.hexdigest()
+
+
+def write_zip(files: dict[str, bytes], path: Path) -> None:
+    """The files as a zip without times of day; readable to all, for Lambda runs as another user."""
+    with ZipFile(path, "w", ZIP_DEFLATED) as archive:
+        for name, body in files.items():
+            entry = ZipInfo(name)
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, body, ZIP_DEFLATED)
+
+
+def lambda_code(scope: Construct, config: str | None) -> lambda_.Code:
+    """The package as an asset of the app that `scope` is in."""
+    files = package_files(config)
+    digest = package_hash(files)
+    stage = Stage.of(scope)
+    if stage is None:
+        raise ConfigurationError("SubMinuteSchedule", "must stand in a stack of a CDK app")
+    path = Path(stage.outdir) / f"package-{digest[:16]}.zip"
+    write_zip(files, path)
+    return lambda_.Code.from_asset(str(path), asset_hash=digest, asset_hash_type=AssetHashType.CUSTOM)

@@ -1,0 +1,51 @@
+"""The stack: it only composes the layers and says where they are."""
+
+from __future__ import annotations
+
+from aws_cdk import CfnOutput, Environment, Stack
+from constructs import Construct
+
+from infra.foundation import Foundation
+from infra.mock_api import MockApi
+from infra.monitoring import Monitoring
+from infra.schedule import SubMinuteSchedule
+from infra.settings import Settings
+from kizami.targets import SecretReference
+
+
+class DataCollectionSchedulerStack(Stack):
+    """The seeds' system: the mock API, and the schedule that polls it or the API that the context names."""
+
+    def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
+        super().__init__(
+            scope,
+            id,
+            env=Environment(region=settings.region),
+            description="kizami: polls HTTP APIs below a minute's grain, one record for every slot",
+        )
+        foundation = Foundation(self, "Foundation", settings)
+        mock = MockApi(self, "MockApi", foundation)
+        schedule = SubMinuteSchedule(
+            self,
+            "Schedule",
+            foundation=foundation,
+            api_base_url=settings.api_base_url or mock.api.url,
+            api_key=_api_key(settings, mock),
+        )
+        Monitoring(self, "Monitoring", foundation, schedule)
+        self._say("MockApiUrl", mock.api.url, "The mock AI employee API")
+        self._say("MetricsTableName", schedule.table.table_name, "The DynamoDB table of the metrics")
+        self._say("QueueUrl", schedule.scheduling.queue.queue_url, "The queue of live slots")
+        self._say("BackfillQueueUrl", schedule.reconciling.queue.queue_url, "The queue of slots asked for again")
+        if schedule.scheduling.dead_letters:
+            self._say("DeadLetterQueueUrl", schedule.scheduling.dead_letters.queue_url, "The dead letters")
+
+    def _say(self, name: str, value: str, description: str) -> None:
+        CfnOutput(self, name, value=value, description=description)
+
+
+def _api_key(settings: Settings, mock: MockApi) -> SecretReference | None:
+    """The key that the Collector sends: the user's own for an API of theirs, else the mock's."""
+    if settings.api_key_secret:
+        return SecretReference("secretsmanager", settings.api_key_secret)
+    return None if settings.api_base_url else mock.api_key

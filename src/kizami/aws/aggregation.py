@@ -1,0 +1,88 @@
+"""The Aggregation function: each message of an SQS event becomes one run of the batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from math import inf
+from typing import Any
+
+from kizami.aggregation.batch import Batch, Delivery
+from kizami.aggregation.log_codes import LogCode, RunLog
+from kizami.aggregation.messages import read_message
+from kizami.aggregation.signing import ApiKey
+from kizami.aws import collector
+from kizami.aws.aggregation_settings import AggregationSettings, aggregation_settings
+from kizami.aws.company_table import DynamoDbLockStore
+from kizami.aws.invocation import Context, TimeLeft, time_left
+from kizami.aws.points_table import DynamoDbPointStore
+from kizami.aws.secrets import resolve
+from kizami.collector import Request, Response
+from kizami.errors import ConfigurationError, InvalidInput, KizamiError
+from kizami.logs import use_json_logs
+from kizami.messages import load_json
+from kizami.targets import SecretReference
+
+
+def handler(event: Mapping[str, Any], context: Context) -> dict[str, list[dict[str, str]]]:
+    """Run the batch for every record of the event; the answer names those that SQS is to deliver again."""
+    use_json_logs()
+    left = time_left(context)
+    try:
+        batch = make_batch(aggregation_settings(os.environ), left)
+        deliveries = collector.read_deliveries(event)
+    except KizamiError as error:
+        RunLog().write(LogCode.UNKNOWN, error)
+        raise
+    failed = [delivery.message_id for delivery in deliveries if not succeeds(batch, delivery, left)]
+    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failed]}
+
+
+def make_batch(settings: AggregationSettings, left: TimeLeft) -> Batch:
+    """The batch on the tables and the API that the settings name."""
+    return Batch(
+        locks=DynamoDbLockStore(settings.company_table, left),
+        points=DynamoDbPointStore(settings.points_table, left),
+        api=HttpUsersApi(),
+        look_up_key=look_up_key,
+        base_url=settings.api_base_url,
+        zone=settings.zone,
+    )
+
+
+def succeeds(batch: Batch, delivery: collector.Delivery, left: TimeLeft) -> bool:
+    """Run one delivery; False when it is to be delivered again. A message that is none fails too, into the DLQ."""
+    try:
+        message = read_message(delivery.body)
+    except InvalidInput as error:
+        RunLog(messageId=delivery.message_id).write(LogCode.UNKNOWN, error)
+        return False
+    run_id = os.urandom(16).hex()
+    outcome = batch.run(message, Delivery(delivery.message_id, run_id, datetime.now(UTC), left))
+    return not outcome.is_failure
+
+
+def look_up_key(reference: SecretReference) -> ApiKey:
+    """The key that the secret holds, as its whole text or, as the console writes it, as `{"ApiKey": "…"}`."""
+    text = resolve(reference)
+    try:
+        return ApiKey(_key_in(text))
+    except InvalidInput:
+        raise ConfigurationError(str(reference), 'must hold the key as text, or as {"ApiKey": "…"}') from None
+
+
+def _key_in(text: str) -> Any:
+    try:
+        fields = load_json(text)
+    except ValueError:
+        return text
+    return fields.get("ApiKey") if isinstance(fields, dict) else text
+
+
+class HttpUsersApi:
+    """The UsersApi port over HTTP; the batch has fitted the request's deadline into the time that is left."""
+
+    def get(self, request: Request) -> Response:
+        """One GET on a kept connection."""
+        return collector.fetch(collector.api_client(), request, inf)

@@ -1,0 +1,118 @@
+"""`kizami up` as a real process for tests: started, read along with, stopped in every way there is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from kizami.local.reader import Reader
+from kizami.slots import parse_instant
+
+SOURCES = Path(__file__).parent.parent / "src"
+PATIENCE_SECONDS = 30
+
+
+def toml(targets: Sequence[Mapping[str, Any]]) -> str:
+    """A kizami.toml with these targets."""
+    tables = []
+    for target in targets:
+        lines = [f"{name} = {json.dumps(value)}" for name, value in target.items()]
+        tables.append("\n".join(["[[targets]]", *lines]))
+    return "\n\n".join(tables) + "\n"
+
+
+def wait_for(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:
+    """What the condition gives as soon as that is something; the test fails after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {seconds} s in vain for {what}")
+        time.sleep(0.02)
+    return found
+
+
+class Daemon:
+    """One `kizami up`; killed at the end of its `with` if it still runs."""
+
+    def __init__(self, directory: Path, *arguments: str, **environment: str) -> None:
+        self.directory = directory
+        self.database = directory / "kizami.db"
+        self.config = directory / "kizami.toml"
+        self.log_file = directory / f"log-{time.monotonic_ns()}"
+        self.rows: list[dict[str, Any]] = []
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("KIZAMI_")}
+        with self.log_file.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "kizami.cli.main", "up", *arguments],
+                cwd=directory,
+                env=inherited | {"PYTHONPATH": str(SOURCES)} | environment,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        self._reading = threading.Thread(target=self._read)
+        self._reading.start()
+
+    def __enter__(self) -> Daemon:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.kill()
+        self.wait()
+
+    def wait(self) -> int:
+        """Its exit code, once all that it wrote is read."""
+        code = self.process.wait(timeout=PATIENCE_SECONDS)
+        self._reading.join()
+        assert self.process.stdout
+        self.process.stdout.close()
+        return code
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Its exit code after a signal."""
+        self.process.send_signal(number)
+        return self.wait()
+
+    def wait_for_rows(self, count: int) -> list[dict[str, Any]]:
+        """Its first rows, once there are so many."""
+        wait_for(lambda: len(self.rows) >= count or self.process.poll() is not None, f"{count} rows")
+        assert len(self.rows) >= count, self.log_file.read_text()
+        return self.rows[:count]
+
+    def log(self) -> list[dict[str, Any]]:
+        """Its log lines so far."""
+        return [json.loads(line) for line in self.log_file.read_text().splitlines()]
+
+    def wait_for_log(self, message: str) -> dict[str, Any]:
+        """The first log line with these words."""
+        line: dict[str, Any] = wait_for(
+            lambda: next((line for line in self.log() if message in line["message"]), None), repr(message)
+        )
+        return line
+
+    def stored(self, metric: str, start: datetime, end: datetime) -> dict[datetime, int]:
+        """The slots that are in the database, with their counts."""
+        with Reader.opened(self.database) as reader:
+            return {record.slot: record.count for record in reader.records(metric, start, end)}
+
+    def _read(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self.rows.append(json.loads(line))
+
+
+def slots_of(rows: Sequence[Mapping[str, Any]], metric: str) -> list[datetime]:
+    """The slots of one metric, as rows on stdout tell of them."""
+    return [parse_instant(row["slotTime"]) for row in rows if row["metricName"] == metric]

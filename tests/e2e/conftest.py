@@ -1,0 +1,16 @@
+"""One local AWS for all end-to-end tests of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ministack import LocalAws, local_aws
+
+
+@pytest.fixture(scope="session")
+def aws() -> Iterator[LocalAws]:
+    """A running local AWS that enforces IAM and TLS."""
+    with local_aws() as running:
+        yield running

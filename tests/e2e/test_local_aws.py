@@ -1,0 +1,343 @@
+"""The whole system on a local AWS that enforces IAM and TLS: deployed, fired by its rules, and put into trouble.
+
+One timeline serves all tests. The fixture `timeline` starts everything at once, and each test waits for its
+own part to come true, so that the whole takes about as long as its slowest part:
+
+    failed send ┐
+    two Senders ├─▶ outage of the API ─▶ table not writable ─▶ rules fire: Sender, reconciler ─▶ all slots there
+    poison      ┘
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from kizami.slots import floor_to_minute, format_instant, parse_instant, slots_between
+from ministack import DeployedStack, LocalAws, wait_until
+from polled_api import PolledApi, serving
+from template import synthesize
+
+pytestmark = pytest.mark.timeout(400)
+
+# Short, so that redelivery and grace take seconds; as on AWS, a message is hidden for at least the timeout.
+CONTEXT = {
+    "window_lag_seconds": "0",
+    "collector_timeout_seconds": "11",
+    "visibility_seconds": "11",
+    "max_receives": "5",
+    "reconcile_minutes": "1",
+    "reconcile_hours": "1",
+}
+SKIPPED_MINUTES = 7
+PATIENCE_SECONDS = 240
+
+
+@dataclass
+class Timeline:
+    """What was set in motion, and when."""
+
+    stack: DeployedStack
+    api: PolledApi
+    minute: datetime
+    failed_send: Any = None
+    two_senders: list[Any] = field(default_factory=list)
+
+    @property
+    def first_slot(self) -> datetime:
+        """The oldest record: from here on, every slot is expected."""
+        return self.minute - timedelta(minutes=SKIPPED_MINUTES)
+
+    @property
+    def unsent_minute(self) -> datetime:
+        """A minute whose Sender was not allowed to send."""
+        return self.minute - timedelta(minutes=3)
+
+    @property
+    def dying_slot(self) -> datetime:
+        """A slot that the API fails on until the test heals it; in the future, where nobody else asks for it."""
+        return self.minute + timedelta(minutes=30)
+
+    def log(self, function: str, **fields: object) -> list[dict[str, Any]]:
+        """The lines of a function's log that have these fields."""
+        lines = self.stack.log_lines(function)
+        return [line for line in lines if all(line.get(name) == value for name, value in fields.items())]
+
+    def fired(self) -> set[datetime]:
+        """The minutes for which the rule itself, and not the test, has called the Sender."""
+        times = [parse_instant(line["time"]) for line in self.log("sender", message="minute planned")]
+        return {floor_to_minute(moment) for moment in times if moment.second or moment > self.minute}
+
+
+@pytest.fixture(scope="module")
+def timeline(aws: LocalAws, many: Many) -> Iterator[Timeline]:
+    """One target and its troubles, while the other stack polls its 200."""
+    with serving(PolledApi(aws.mock_api_url("one-target"), str(aws.certificate))) as api:
+        stack = aws.deploy(synthesize(api_base_url=api.url, **CONTEXT), "one-target")
+        story = Timeline(stack, api, floor_to_minute(datetime.now(UTC)))
+        fail_to_send(story)
+        send_by_hand(story)
+        send_twice_at_once(story)
+        troubles = threading.Thread(target=make_trouble, args=(story,))
+        troubles.start()
+        yield story
+        troubles.join()
+
+
+def fail_to_send(story: Timeline) -> None:
+    """Take the Sender's permission away, let it try a minute, give it back."""
+    with without_permission(story.stack, "sender"):
+        story.failed_send = story.stack.invoke("sender", trigger(story.unsent_minute))
+
+
+def send_by_hand(story: Timeline) -> None:
+    """The oldest slot; a slot that the API fails on; and a message that nobody can understand."""
+    story.api.broken_slots.add(format_instant(story.dying_slot))
+    sqs, queue = story.stack.aws.client("sqs"), story.stack.outputs["QueueUrl"]
+    for body in (message(story.first_slot), message(story.dying_slot), '{"from": "yesterday"}'):
+        sqs.send_message(QueueUrl=queue, MessageBody=body)
+
+
+def send_twice_at_once(story: Timeline) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        calls = [pool.submit(story.stack.invoke, "sender", trigger(story.minute)) for _ in range(2)]
+        story.two_senders = [call.result() for call in calls]
+
+
+def make_trouble(story: Timeline) -> None:
+    """While the slots of the minute become due: the API fails, and then the table cannot be written."""
+    time.sleep(5)
+    story.api.outage.set()
+    time.sleep(10)
+    story.api.outage.clear()
+    with without_permission(story.stack, "collector"):
+        time.sleep(10)
+
+
+@contextmanager
+def without_permission(stack: DeployedStack, name: str) -> Iterator[None]:
+    """Take from a function's role what lets it send or write, then give it back."""
+    iam, role = stack.aws.client("iam"), stack.role_name(name)
+    (policy,) = iam.list_role_policies(RoleName=role)["PolicyNames"]
+    document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
+    kept = [
+        s for s in document["Statement"] if not re.search("sqs:SendMessage|dynamodb:PutItem", str(s["Action"]))
+    ]
+
+    def put(statements: list[Any]) -> None:
+        text = json.dumps({**document, "Statement": statements})
+        iam.put_role_policy(RoleName=role, PolicyName=policy, PolicyDocument=text)
+
+    put(kept)
+    try:
+        yield
+    finally:
+        put(document["Statement"])
+
+
+def trigger(moment: datetime) -> dict[str, str]:
+    return {"source": "aws.events", "detail-type": "Scheduled Event", "time": format_instant(moment)}
+
+
+def message(slot: datetime) -> str:
+    return json.dumps({"from": format_instant(slot), "to": format_instant(slot + timedelta(seconds=5))})
+
+
+def slots_of(start: datetime, end: datetime) -> list[str]:
+    return [format_instant(slot) for slot in slots_between(start, end, 5)]
+
+
+def slots_of_minute(minute: datetime) -> list[str]:
+    return slots_of(minute, minute + timedelta(minutes=1))
+
+
+def expected_count(slot: str) -> str:
+    """The mock API's formula, on the end of the window."""
+    return str((parse_instant(slot) + timedelta(seconds=5)).minute % 11)
+
+
+def wait_for_rows(story: Timeline, slots: list[str]) -> dict[str, Any]:
+    def all_there() -> dict[str, Any] | None:
+        rows = story.stack.rows()
+        return rows if set(slots) <= rows.keys() else None
+
+    return wait_until(all_there, PATIENCE_SECONDS, f"rows of {slots[0]} to {slots[-1]}")
+
+
+def test_two_senders_at_once_store_each_slot_once(timeline: Timeline) -> None:
+    assert timeline.two_senders == [{"sent": 12, "failed": 0}] * 2
+    slots = slots_of_minute(timeline.minute)
+    wait_for_rows(timeline, slots)
+    stored = [line["slotTime"] for line in timeline.log("collector", message="record stored")]
+    assert sorted(slot for slot in stored if slot in slots) == slots
+
+
+def test_an_api_that_fails_for_a_while_is_asked_again_until_it_answers(timeline: Timeline) -> None:
+    wait_for_rows(timeline, slots_of_minute(timeline.minute))
+    assert timeline.api.refused > 0
+    refused = timeline.log("collector", message="not collected", detail="status 500, expected 200")
+    assert {line["error"] for line in refused} == {"ApiStatusError"}
+    assert any(line["from"] in slots_of_minute(timeline.minute) for line in refused)
+
+
+def test_a_sender_without_permission_says_so_and_counts_as_failed(timeline: Timeline) -> None:
+    assert "none of 12 messages was sent: SendMessageBatch: AccessDenied" in timeline.failed_send["errorMessage"]
+    lines = timeline.log("sender", message="message not sent")
+    assert [line["from"] for line in lines] == slots_of_minute(timeline.unsent_minute)
+    assert all("not authorized to perform: sqs:" in line["detail"] for line in lines)
+
+
+def test_a_collector_without_permission_says_so_and_loses_nothing(timeline: Timeline) -> None:
+    wait_for_rows(timeline, slots_of_minute(timeline.minute))
+    denied = timeline.log("collector", message="not collected", error="StoreError")
+    assert denied
+    assert all("not authorized to perform: dynamodb:" in line["detail"] for line in denied)
+
+
+def test_the_rule_fires_each_minute_and_twelve_rows_arrive_with_the_expected_counts(timeline: Timeline) -> None:
+    fired = min(wait_until(timeline.fired, PATIENCE_SECONDS, "the rule"))
+    slots = slots_of_minute(fired)
+    rows = wait_for_rows(timeline, slots)
+    assert len(slots) == 12
+    assert {slot: rows[slot]["count"]["N"] for slot in slots} == {slot: expected_count(slot) for slot in slots}
+
+
+def test_a_message_that_fails_too_often_becomes_a_dead_letter_with_its_reason_in_the_log(
+    timeline: Timeline,
+) -> None:
+    wait_until(
+        lambda: timeline.stack.depth("DeadLetterQueueUrl") == 2, PATIENCE_SECONDS, "poison and dying slot are dead"
+    )
+    (poison, *_) = timeline.log("collector", error="InvalidInput")
+    assert poison["detail"].startswith("to: ") or poison["detail"].startswith("from: ")
+    assert format_instant(timeline.dying_slot) not in timeline.stack.rows()
+
+
+def test_a_dead_letter_that_is_redriven_after_its_cause_is_gone_is_stored(timeline: Timeline) -> None:
+    wait_until(lambda: timeline.stack.depth("DeadLetterQueueUrl") == 2, PATIENCE_SECONDS, "the dead letters")
+    timeline.api.broken_slots.clear()
+    redrive(timeline.stack)
+    wait_for_rows(timeline, [format_instant(timeline.dying_slot)])
+
+
+def redrive(stack: DeployedStack) -> None:
+    """Every dead letter once more onto the live queue (this local AWS has no StartMessageMoveTask)."""
+    sqs, dead_letters = stack.aws.client("sqs"), stack.outputs["DeadLetterQueueUrl"]
+    for dead in sqs.receive_message(QueueUrl=dead_letters, MaxNumberOfMessages=10)["Messages"]:
+        sqs.send_message(QueueUrl=stack.outputs["QueueUrl"], MessageBody=dead["Body"])
+        sqs.delete_message(QueueUrl=dead_letters, ReceiptHandle=dead["ReceiptHandle"])
+
+
+def test_the_reconciler_fills_skipped_minutes_and_the_one_that_was_not_sent(timeline: Timeline) -> None:
+    skipped = slots_of(timeline.first_slot, timeline.minute)
+    wait_for_rows(timeline, skipped)
+    runs = timeline.log("reconciler", message="coverage")
+    assert sum(line["BackfilledSlots"] for line in runs) >= len(skipped) - 1  # the first was sent by hand
+
+
+def test_coverage_is_published_and_is_complete_when_the_slots_are_there(timeline: Timeline) -> None:
+    wait_for_rows(timeline, slots_of(timeline.first_slot, timeline.minute))
+    assert timeline.stack.invoke("reconciler", {}) == {"missing": 0, "sent": 0, "failed": 0}
+    runs = timeline.log("reconciler", message="coverage", Stack="one-target")
+    assert min(run["LowestCoverage"] for run in runs) < 100
+    assert runs[-1]["LowestCoverage"] == runs[-1]["Coverage"] == 100
+    assert runs[-1]["_aws"]["CloudWatchMetrics"][0]["Namespace"] == "kizami"
+
+
+def test_in_the_end_no_slot_is_missing_and_none_is_there_that_nobody_asked_for(timeline: Timeline) -> None:
+    last = max(timeline.fired() | {timeline.minute}) - timedelta(minutes=1)
+    wait_for_rows(timeline, slots_of(timeline.first_slot, last))
+    rows = timeline.stack.rows()
+    allowed = {*slots_of(timeline.first_slot, last + timedelta(minutes=3)), format_instant(timeline.dying_slot)}
+    assert rows.keys() <= allowed
+    assert all(row["count"]["N"] == expected_count(slot) for slot, row in rows.items())
+
+
+def test_no_function_was_denied_anything_but_what_the_test_took_away(timeline: Timeline) -> None:
+    for name in ("sender", "collector", "reconciler", "mock_api"):
+        denied = [line for line in timeline.stack.log_lines(name) if "AccessDenied" in json.dumps(line)]
+        assert all(
+            "sqs:sendmessagebatch" in str(line).lower() or "dynamodb:PutItem" in str(line) for line in denied
+        )
+
+
+def test_the_deployed_mock_api_answered_through_api_gateway(timeline: Timeline) -> None:
+    answered = timeline.log("mock_api", path="/response_count", status=200)
+    assert len(answered) >= 12
+
+
+# 200 targets, every 20 seconds: 600 messages a minute, about what this local AWS can work off.
+TARGETS = 200
+INTERVAL_SECONDS = 20
+
+
+@dataclass
+class Many:
+    """A deployment of many targets, whose Sender has been called for two minutes."""
+
+    stack: DeployedStack
+    minutes: list[datetime]
+    sent: list[Any]
+
+
+@pytest.fixture(scope="module")
+def many(aws: LocalAws, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Many]:
+    """200 targets from a kizami.toml; two of them need a key that is kept as a secret."""
+    aws.client("secretsmanager").create_secret(Name="kizami/m000", SecretString="key-of-m000")
+    aws.client("ssm").put_parameter(Name="/kizami/m001", Value="key-of-m001", Type="SecureString")
+    with serving(PolledApi()) as api:
+        api.keys = {"m000": "key-of-m000", "m001": "key-of-m001"}
+        config = tmp_path_factory.mktemp("many") / "kizami.toml"
+        config.write_text("\n".join(target_table(number, api.url) for number in range(TARGETS)))
+        template = synthesize(config=str(config), table_name="ManyTargets", reconcile_minutes="60")
+        stack = aws.deploy(template, "many-targets")
+        minute = floor_to_minute(datetime.now(UTC))
+        minutes = [minute - timedelta(minutes=1), minute]
+        yield Many(stack, minutes, [stack.invoke("sender", trigger(moment)) for moment in minutes])
+
+
+def target_table(number: int, url: str) -> str:
+    secret = {0: "secretsmanager:kizami/m000", 1: "ssm:/kizami/m001"}.get(number)
+    headers = f'headers = {{ x-api-key = "{secret}" }}\n' if secret else ""
+    name = f"m{number:03d}"
+    return f'[[targets]]\nname = "{name}"\nurl = "{url}/{name}"\ninterval = "{INTERVAL_SECONDS}s"\n{headers}'
+
+
+def test_200_targets_store_every_slot_of_two_minutes(many: Many) -> None:
+    messages = TARGETS * 60 // INTERVAL_SECONDS
+    assert many.sent == [{"sent": messages, "failed": 0}] * 2
+    # A target of the file has the lag of its interval: at each tick the window that has just ended.
+    start = many.minutes[0] - timedelta(seconds=INTERVAL_SECONDS)
+    slots = [format_instant(slot) for slot in slots_between(start, start + timedelta(minutes=2), INTERVAL_SECONDS)]
+    expected = {(f"m{number:03d}", slot) for number in range(TARGETS) for slot in slots}
+    wait_until(lambda: expected <= all_rows(many.stack), PATIENCE_SECONDS, "every slot of every target")
+
+
+def all_rows(stack: DeployedStack) -> set[tuple[str, str]]:
+    pages = (
+        stack.aws.client("dynamodb").get_paginator("scan").paginate(TableName=stack.outputs["MetricsTableName"])
+    )
+    return {(item["metricName"]["S"], item["slotTime"]["S"]) for page in pages for item in page["Items"]}
+
+
+def test_in_production_the_mock_api_asks_for_a_key_and_the_collector_sends_it(aws: LocalAws) -> None:
+    stack = aws.deploy(synthesize(profile="production", table_name="ProductionMetrics"), "production")
+    tls = ssl.create_default_context(cafile=str(aws.certificate))
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(f"{aws.mock_api_url('production')}/health", context=tls)
+    slot = floor_to_minute(datetime.now(UTC))
+    aws.client("sqs").send_message(QueueUrl=stack.outputs["QueueUrl"], MessageBody=message(slot))
+    wait_until(lambda: format_instant(slot) in stack.rows(), PATIENCE_SECONDS, "the slot's row")

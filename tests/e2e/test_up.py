@@ -1,0 +1,255 @@
+"""`kizami up` as a process: what a newcomer sees, how it stops, how it takes a new configuration."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import fault_server as faults
+from daemon import SOURCES, Daemon, slots_of, toml, wait_for
+from fault_server import FaultServer
+from kizami.local.database import open_database
+from kizami.local.reader import Reader
+
+EVER = datetime(2020, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
+
+
+def every_second(server: FaultServer, name: str = "calls", **settings: object) -> dict[str, object]:
+    return {"name": name, "url": server.url, "interval": 1, "timeout": 2} | settings
+
+
+def configured(directory: Path, *targets: dict[str, object]) -> Path:
+    path = directory / "kizami.toml"
+    path.write_text(toml(targets))
+    return path
+
+
+def asked_slots(server: FaultServer) -> Counter[str]:
+    return Counter(request.query["from"][0] for request in server.requests)
+
+
+class TestTheDefault:
+    def test_a_newcomer_sees_rows_of_the_mock_api_and_ctrl_c_ends_it_cleanly(self, tmp_path: Path) -> None:
+        with Daemon(tmp_path) as daemon:
+            rows = daemon.wait_for_rows(2)
+            began = time.monotonic()
+            assert daemon.stop(signal.SIGINT) == 130
+            assert time.monotonic() - began < 10  # a second or so on a quiet machine
+        first, second = slots_of(rows, "ai_response_count")
+        assert second - first == timedelta(seconds=5)
+        assert rows[0]["receives"] == 1
+        assert not rows[0]["backfilled"]
+        assert set(slots_of(daemon.rows, "ai_response_count")) == set(daemon.stored("ai_response_count", *EVER))
+
+    def test_on_a_terminal_it_shows_a_live_view(self, tmp_path: Path) -> None:
+        with FaultServer(faults.answer(4)) as server:
+            configured(tmp_path, every_second(server))
+            shown = on_a_terminal(tmp_path, until=b"100.00%", keys=b"\x03")
+        assert b"calls" in shown
+        assert b"coverage of the last hour" in shown
+        assert b"lateness p50" in shown
+
+    def test_a_stranger_on_the_mock_apis_port_is_named_with_a_remedy(self, tmp_path: Path) -> None:
+        with socket.socket() as stranger:
+            stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            stranger.bind(("127.0.0.1", 3000))
+            stranger.listen()
+            with Daemon(tmp_path) as daemon:
+                assert daemon.wait() == 3
+        (line,) = daemon.log_file.read_text().splitlines()
+        assert line.startswith("kizami: 127.0.0.1:3000: another program has the mock API's port; stop it")
+
+
+class TestStopping:
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+    def test_in_the_middle_of_its_work_it_leaves_nothing_half_done(
+        self, tmp_path: Path, number: int, code: int
+    ) -> None:
+        """Some are answered, some hang, some are planned: stored, or on the queue and in nobody's hands."""
+        with FaultServer(faults.answer()) as quick, FaultServer(faults.hang_before_headers) as stuck:
+            configured(tmp_path, every_second(quick), every_second(stuck, "stuck", timeout=30))
+            with Daemon(tmp_path) as daemon:
+                daemon.wait_for_rows(2)
+                wait_for(lambda: stuck.requests, "a request in flight")
+                began = time.monotonic()
+                assert daemon.stop(number) == code
+                assert time.monotonic() - began < 10  # two seconds on a quiet machine
+        connection = open_database(daemon.database)
+        held, counted = connection.execute("SELECT sum(held), max(receives) FROM messages").get
+        assert held == 0
+        assert counted == 1  # the ones in flight; what was only looked ahead at does not count
+        assert set(slots_of(daemon.rows, "calls")) == set(daemon.stored("calls", *EVER))
+        connection.close()
+
+    def test_a_reader_that_has_had_enough_ends_it(self, tmp_path: Path) -> None:
+        with FaultServer(faults.answer()) as server:
+            configured(tmp_path, every_second(server))
+            command = f"{sys.executable} -m kizami.cli.main up | head -n 1; exit ${{PIPESTATUS[0]}}"
+            ended = subprocess.run(
+                ["bash", "-c", command],
+                cwd=tmp_path,
+                env=os.environ | {"PYTHONPATH": str(SOURCES)},
+                capture_output=True,
+                timeout=60,
+                check=False,
+            )
+        assert ended.returncode == 0, ended.stderr
+        assert json.loads(ended.stdout)["metricName"] == "calls"
+        assert b"Traceback" not in ended.stderr
+
+
+class TestOneDaemon:
+    def test_a_second_one_ends_at_once_and_names_the_first(self, tmp_path: Path) -> None:
+        with FaultServer(faults.answer()) as server:
+            configured(tmp_path, every_second(server))
+            with Daemon(tmp_path) as first:
+                first.wait_for_log("polling")
+                with Daemon(tmp_path) as second:
+                    assert second.wait() == 1
+                assert f"pid {first.process.pid}" in second.log_file.read_text()
+                assert first.stop() == 0
+            with Daemon(tmp_path) as third:  # the lock went with the first
+                third.wait_for_rows(1)
+
+    def test_a_dead_ones_lock_is_no_obstacle(self, tmp_path: Path) -> None:
+        with FaultServer(faults.answer()) as server:
+            configured(tmp_path, every_second(server))
+            with Daemon(tmp_path) as first:
+                first.wait_for_rows(1)
+            with Daemon(tmp_path) as second:
+                second.wait_for_rows(1)
+
+
+class TestConfiguration:
+    def test_a_change_is_picked_up_on_save_and_a_broken_one_refused(self, tmp_path: Path) -> None:
+        with FaultServer(faults.answer()) as server:
+            calls = every_second(server)
+            path = configured(tmp_path, calls)
+            with Daemon(tmp_path) as daemon:
+                daemon.wait_for_rows(1)
+                path.write_text("[[targets]]\nname = 7")
+                refusal = daemon.wait_for_log("refused")
+                assert "targets[0].name" in refusal["reason"]
+                configured(tmp_path, calls, every_second(server, "errors"))
+                wait_for(lambda: slots_of(daemon.rows, "errors"), "rows of the new target")
+                before = len(slots_of(daemon.rows, "calls"))
+                configured(tmp_path, every_second(server, "errors"))
+                daemon.wait_for_log("in force")
+                wait_for(lambda: len(slots_of(daemon.rows, "errors")) >= 5, "more rows of what stays")
+                assert daemon.stop() == 0
+            calls_after = len(slots_of(daemon.rows, "calls"))
+        assert before <= calls_after < before + 5
+        assert max(asked_slots(server).values()) <= 2  # once a metric, though it was planned anew twice
+        slots = slots_of(daemon.rows, "errors")
+        assert slots == sorted(set(slots))
+
+    def test_a_paused_target_is_not_polled_and_caught_up_with_when_it_goes_on(self, tmp_path: Path) -> None:
+        with FaultServer(faults.answer()) as server:
+            others = every_second(server, "others")
+            configured(tmp_path, every_second(server), others)
+            with Daemon(tmp_path) as daemon:
+                wait_for(lambda: len(slots_of(daemon.rows, "calls")) >= 2, "rows before the pause")
+                configured(tmp_path, every_second(server, enabled=False), others)
+                daemon.wait_for_log("in force")
+                time.sleep(0.5)
+                pausing = len(slots_of(daemon.rows, "calls"))
+                wait_for(lambda: len(slots_of(daemon.rows, "others")) >= pausing + 4, "rows of the others")
+                assert len(slots_of(daemon.rows, "calls")) == pausing
+                configured(tmp_path, every_second(server), others)
+                wait_for(lambda: [row for row in daemon.rows if row["backfilled"]], "the pause to be filled")
+                wait_for(lambda: gapless(slots_of(daemon.rows, "calls"), at_least=6), "no gap")
+
+    def test_sighup_reads_secrets_again(self, tmp_path: Path) -> None:
+        secret = tmp_path / "token"
+        secret.write_text("first")
+        with FaultServer(faults.answer()) as server:
+            configured(tmp_path, every_second(server))
+            config = (tmp_path / "kizami.toml").read_text() + f'headers = {{ Authorization = "file:{secret}" }}\n'
+            (tmp_path / "kizami.toml").write_text(config)
+            with Daemon(tmp_path) as daemon:
+                daemon.wait_for_rows(1)
+                secret.write_text("second")
+                daemon.process.send_signal(signal.SIGHUP)
+                wait_for(lambda: server.requests[-1].headers["authorization"] == "second", "the new secret")
+        assert "first" not in daemon.log_file.read_text()
+        assert "second" not in daemon.log_file.read_text()
+
+    def test_a_missing_secret_is_one_line_and_exit_code_3(self, tmp_path: Path) -> None:
+        with FaultServer(faults.answer()) as server:
+            configured(tmp_path, every_second(server))
+            with (tmp_path / "kizami.toml").open("a") as config:
+                config.write('headers = { Authorization = "env:KIZAMI_NO_SUCH_TOKEN" }\n')
+            with Daemon(tmp_path) as daemon:
+                assert daemon.wait() == 3
+        lines = daemon.log_file.read_text().splitlines()
+        assert lines[-1] == (
+            "kizami: calls: headers.Authorization: the environment variable KIZAMI_NO_SUCH_TOKEN is not set"
+        )
+
+    def test_a_target_asked_too_early_is_warned_of(self, tmp_path: Path) -> None:
+        with FaultServer(faults.answer()) as server:
+            configured(tmp_path, every_second(server, lag=0))
+            with Daemon(tmp_path) as daemon:
+                assert daemon.wait_for_log("before its windows have ended")["metric"] == "calls"
+
+
+class TestVerbsBesideIt:
+    def test_a_slot_that_another_process_sends_is_asked_for(self, tmp_path: Path) -> None:
+        from kizami.local.clock import SystemClock
+        from kizami.local.queue import SqliteQueue
+        from kizami.sender import message_for_slot
+        from kizami.targets import Target
+
+        past = datetime(2025, 12, 2, 10, 23, 5, tzinfo=UTC)
+        with FaultServer(faults.answer(3)) as server:
+            configured(tmp_path, every_second(server))
+            with Daemon(tmp_path) as daemon:
+                daemon.wait_for_rows(1)
+                queue = SqliteQueue(daemon.database, SystemClock())
+                assert queue.send_backfill([message_for_slot(past, Target(name="calls", interval_seconds=1))]) == 1
+                queue.close()
+                wait_for(lambda: past in slots_of(daemon.rows, "calls"), "the past slot")
+                with Reader.opened(daemon.database) as reader:
+                    (stored,) = reader.stored("calls", past, past + timedelta(seconds=1))
+        assert (stored.count, stored.backfilled) == (3, True)
+
+
+def gapless(slots: list[datetime], at_least: int) -> bool:
+    found = sorted(set(slots))
+    return len(found) >= at_least and found[-1] - found[0] == timedelta(seconds=len(found) - 1)
+
+
+def on_a_terminal(directory: Path, until: bytes, keys: bytes) -> bytes:
+    """What `kizami up` shows on a terminal of its own until that is shown; then these keys are pressed."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(directory)
+        os.environ.update(PYTHONPATH=str(SOURCES), TERM="xterm", COLUMNS="120")
+        os.execv(sys.executable, [sys.executable, "-m", "kizami.cli.main", "up"])
+    shown = b""
+    pressed = False
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if select.select([terminal], [], [], 0.1)[0]:
+            try:
+                shown += os.read(terminal, 65536)
+            except OSError:
+                break  # it has ended
+        if until in shown and not pressed:
+            os.write(terminal, keys)
+            pressed = True
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 130, shown
+    return shown

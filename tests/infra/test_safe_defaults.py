@@ -1,0 +1,182 @@
+"""What the stack does beyond the seeds, and the seeds' own figures where the context asks for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from template import HANDLERS, Template, all_policies, synthesize
+
+SEED_FIGURES = {
+    "visibility_seconds": "30",
+    "max_receives": "0",
+    "retain_data": "false",
+    "point_in_time_recovery": "false",
+}
+
+
+@pytest.fixture(scope="module")
+def template() -> Template:
+    return synthesize()
+
+
+@pytest.fixture(scope="module")
+def bare() -> Template:
+    return synthesize(**SEED_FIGURES)
+
+
+@pytest.mark.parametrize("queue", ["QueueUrl", "BackfillQueueUrl"])
+def test_a_message_stays_hidden_for_six_times_the_collectors_timeout(template: Template, queue: str) -> None:
+    assert template.by_output(queue)["VisibilityTimeout"] >= 6 * template.function("collector")["Timeout"]
+
+
+@pytest.mark.parametrize("queue", ["QueueUrl", "BackfillQueueUrl"])
+def test_a_message_becomes_a_dead_letter_after_five_receives(template: Template, queue: str) -> None:
+    dead_letters = {"Fn::GetAtt": [template.output_id("DeadLetterQueueUrl"), "Arn"]}
+    assert template.by_output(queue)["RedrivePolicy"] == {
+        "deadLetterTargetArn": dead_letters,
+        "maxReceiveCount": 5,
+    }
+
+
+def test_dead_letters_are_kept_for_two_weeks(template: Template) -> None:
+    assert template.by_output("DeadLetterQueueUrl")["MessageRetentionPeriod"] == 14 * 86_400
+
+
+def test_queues_are_encrypted_and_refuse_plain_http(template: Template) -> None:
+    queues = template.resources("AWS::SQS::Queue")
+    assert all(queue["Properties"]["SqsManagedSseEnabled"] for queue in queues.values())
+    denied = {
+        policy["Properties"]["Queues"][0]["Ref"]
+        for policy in template.resources("AWS::SQS::QueuePolicy").values()
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+        if statement["Effect"] == "Deny" and statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+    }
+    assert denied == queues.keys()
+
+
+def test_the_table_outlives_the_stack_and_can_be_restored_to_any_second(template: Template) -> None:
+    (table,) = template.resources("AWS::DynamoDB::Table").values()
+    assert (table["DeletionPolicy"], table["UpdateReplacePolicy"]) == ("Retain", "Retain")
+    assert table["Properties"]["DeletionProtectionEnabled"] is True
+    assert table["Properties"]["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+
+
+def test_the_backfill_queue_is_capped_so_that_live_slots_go_first(template: Template) -> None:
+    arn = {"Fn::GetAtt": [template.output_id("BackfillQueueUrl"), "Arn"]}
+    mappings = [m["Properties"] for m in template.resources("AWS::Lambda::EventSourceMapping").values()]
+    (backfill,) = [mapping for mapping in mappings if mapping["EventSourceArn"] == arn]
+    assert backfill["ScalingConfig"] == {"MaximumConcurrency": 2}
+    assert backfill["BatchSize"] == 1
+
+
+def test_the_reconciler_waits_until_a_live_message_can_no_longer_be_on_its_way(template: Template) -> None:
+    queue = template.by_output("QueueUrl")
+    longest = 60 + queue["VisibilityTimeout"] * queue["RedrivePolicy"]["maxReceiveCount"]
+    assert int(template.environment("reconciler")["KIZAMI_GRACE_SECONDS"]) >= longest
+
+
+def test_each_function_may_do_exactly_what_it_uses(template: Template) -> None:
+    queue, backfill = template.output_id("QueueUrl"), template.output_id("BackfillQueueUrl")
+    table = template.output_id("MetricsTableName")
+    polling = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
+    assert beyond_logs(template, "sender") == {("sqs:SendMessage", queue)}
+    assert beyond_logs(template, "collector") == {
+        ("dynamodb:PutItem", table),
+        *((action, source) for action in polling for source in (queue, backfill)),
+    }
+    assert beyond_logs(template, "reconciler") == {
+        ("dynamodb:Query", table),
+        ("sqs:SendMessage", backfill),
+        ("sqs:GetQueueAttributes", backfill),
+    }
+    assert beyond_logs(template, "mock_api") == set()
+
+
+@pytest.mark.parametrize("name", HANDLERS)
+def test_a_function_writes_json_to_a_log_group_of_its_own_that_forgets(template: Template, name: str) -> None:
+    logging = template.function(name)["LoggingConfig"]
+    group = logging["LogGroup"]["Ref"]
+    assert logging["LogFormat"] == "JSON"
+    assert template.document["Resources"][group]["Properties"]["RetentionInDays"] == 30
+    assert {grant for grant in template.grants(name) if grant[0].startswith("logs:")} == {
+        ("logs:CreateLogStream", group),
+        ("logs:PutLogEvents", group),
+    }
+
+
+def test_logs_can_be_cut_down_to_warnings_but_never_the_line_that_carries_the_metrics() -> None:
+    quiet = synthesize(log_level="warn", collector_batch_size="10")
+    assert quiet.function("collector")["LoggingConfig"]["ApplicationLogLevel"] == "WARN"
+    assert quiet.function("collector")["LoggingConfig"]["SystemLogLevel"] == "WARN"
+    assert quiet.function("reconciler")["LoggingConfig"]["ApplicationLogLevel"] == "INFO"
+
+
+def test_a_batch_of_several_messages_gives_back_only_those_that_failed(template: Template) -> None:
+    batched = synthesize(log_level="warn", collector_batch_size="10")
+    for stack, size in ((template, 1), (batched, 10)):
+        for mapping in stack.resources("AWS::Lambda::EventSourceMapping").values():
+            assert mapping["Properties"]["BatchSize"] == size
+            assert mapping["Properties"]["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+
+
+def test_no_role_has_a_wildcard(template: Template) -> None:
+    for statement in all_policies(template):
+        assert "*" not in str(statement["Action"])
+        assert "*" not in str(statement["Resource"])
+
+
+def test_every_alarm_of_the_runbook_is_there_and_tells_somebody(template: Template) -> None:
+    alarms = [alarm["Properties"] for alarm in template.resources("AWS::CloudWatch::Alarm").values()]
+    topic = {"Ref": next(iter(template.resources("AWS::SNS::Topic")))}
+    assert {alarm["MetricName"] for alarm in alarms} == {
+        "ApproximateNumberOfMessagesVisible",
+        "ApproximateAgeOfOldestMessage",
+        "Errors",
+        "Invocations",
+        "LowestCoverage",
+    }
+    assert all(alarm["AlarmActions"] == alarm["OKActions"] == [topic] for alarm in alarms)
+
+
+@pytest.mark.parametrize("metric", ["Invocations", "LowestCoverage"])
+def test_silence_rings_where_a_value_must_not_fall(template: Template, metric: str) -> None:
+    alarms = [alarm["Properties"] for alarm in template.resources("AWS::CloudWatch::Alarm").values()]
+    (alarm,) = [alarm for alarm in alarms if alarm["MetricName"] == metric]
+    assert alarm["ComparisonOperator"] == "LessThanThreshold"
+    assert alarm["TreatMissingData"] == "breaching"
+
+
+def test_dead_letters_ring_at_the_first_one(template: Template) -> None:
+    name = {"Fn::GetAtt": [template.output_id("DeadLetterQueueUrl"), "QueueName"]}
+    alarms = [alarm["Properties"] for alarm in template.resources("AWS::CloudWatch::Alarm").values()]
+    (alarm,) = [alarm for alarm in alarms if {"Name": "QueueName", "Value": name} in alarm.get("Dimensions", ())]
+    assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (0, "GreaterThanThreshold")
+
+
+def test_the_dashboard_shows_counts_lateness_coverage_errors_and_queues(template: Template) -> None:
+    body = str(template.the("AWS::CloudWatch::Dashboard")["DashboardBody"])
+    for title in ("Counts", "Lateness", "Coverage", "Errors", "Queue", "dead letters"):
+        assert title in body
+
+
+def test_the_seeds_own_figures_come_by_context(bare: Template) -> None:
+    queue = bare.by_output("QueueUrl")
+    assert queue["VisibilityTimeout"] == 30
+    assert "RedrivePolicy" not in queue
+    assert "DeadLetterQueueUrl" not in bare.document["Outputs"]
+    (table,) = bare.resources("AWS::DynamoDB::Table").values()
+    assert table["DeletionPolicy"] == "Delete"
+    assert table["Properties"]["DeletionProtectionEnabled"] is False
+    assert table["Properties"]["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": False}
+
+
+def test_the_mock_is_asked_at_the_seeds_time_and_a_real_api_after_its_window_has_ended(template: Template) -> None:
+    assert template.environment("sender")["WINDOW_LAG_SECONDS"] == "0"
+    real = synthesize(api_base_url="https://api.example.com/v1")
+    assert real.environment("sender")["WINDOW_LAG_SECONDS"] == "5"
+    assert real.environment("reconciler")["WINDOW_LAG_SECONDS"] == "5"
+    assert real.environment("collector")["AI_API_BASE_URL"] == "https://api.example.com/v1"
+
+
+def beyond_logs(template: Template, name: str) -> set[tuple[str, str]]:
+    return {grant for grant in template.grants(name) if not grant[0].startswith("logs:")}

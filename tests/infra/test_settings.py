@@ -1,0 +1,93 @@
+"""The context of a deployment: what is read, and how a mistake is answered at synth."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from infra.settings import Profile, Settings, settings_from_context
+
+from kizami.errors import ConfigurationError
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_without_context_the_defaults_hold() -> None:
+    assert settings_from_context({}) == Settings()
+
+
+def test_values_come_as_text_from_the_command_line_and_typed_from_cdk_json() -> None:
+    text = {
+        "visibility_seconds": "240",
+        "retain_data": "false",
+        "profile": "production",
+        "region": "ap-northeast-1",
+    }
+    typed = {"visibility_seconds": 240, "retain_data": False, "profile": "production", "region": "ap-northeast-1"}
+    assert settings_from_context(text) == settings_from_context(typed)
+    assert settings_from_context(text).profile is Profile.PRODUCTION
+
+
+def test_cdks_own_context_is_passed_over() -> None:
+    assert settings_from_context({"aws:cdk:enable-path-metadata": True, "@aws-cdk/x:y": False}) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("visibility_secs", "180", "is not a setting; known: "),
+        ("visibility_seconds", "soon", "'soon' is not a whole number from 1 to 43200"),
+        ("visibility_seconds", "29", "29 is below collector_timeout_seconds (30)"),
+        ("max_receives", "-1", "'-1' is not a whole number from 0 to 1000"),
+        ("backfill_concurrency", "1", "'1' is not a whole number from 2 to 1000"),
+        ("profile", "prod", "'prod' is not one of standard, production"),
+        ("retain_data", "maybe", "'maybe' is not one of true, false"),
+        ("region", "tokyo", "'tokyo' is not an AWS region like us-east-1"),
+        ("api_base_url", "api.example.com", "must be like https://api.example.com"),
+        ("table_name", "a b", "'a b' is not a table name"),
+        ("log_retention_days", "2", "'2' is not one of 1, 7, 14, 30, 90, 365, 3653"),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_would_be_right(name: str, value: str, words: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        settings_from_context({name: value})
+    assert raised.value.place == f"context {name}"
+    assert words in raised.value.problem
+
+
+def test_the_app_answers_a_mistake_with_one_line_and_exit_code_3(tmp_path: Path) -> None:
+    config = tmp_path / "kizami.toml"
+    config.write_text('[[targets]]\nname = "orders"\nurl = "https://api.example.com"\ninterval = "7s"\n')
+    done = synth(f"config={config}")
+    assert done.returncode == 3
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"kizami: {config}: targets[0].interval: ")
+
+
+def test_synth_needs_no_credentials_and_no_docker(tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "nowhere")
+    done = synth(
+        CDK_OUTDIR=str(tmp_path / "out"),
+        PATH=nowhere,
+        AWS_CONFIG_FILE=nowhere,
+        AWS_SHARED_CREDENTIALS_FILE=nowhere,
+        AWS_EC2_METADATA_DISABLED="true",
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    assert (tmp_path / "out" / "DataCollectionSchedulerStack.template.json").exists()
+
+
+def synth(*context: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ}
+    return subprocess.run(
+        [sys.executable, "-m", "infra.app", *context],
+        cwd=ROOT,
+        env={**clean, "PYTHONPATH": str(ROOT / "src"), **environment},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )

@@ -1,0 +1,112 @@
+"""The stack's template as tests read it: resources by type, functions by handler, permissions as plain values."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+HANDLERS = {
+    "sender": "kizami.aws.sender.handler",
+    "collector": "kizami.aws.collector.handler",
+    "reconciler": "kizami.aws.reconciler.handler",
+    "mock_api": "kizami.aws.mock_api.handler",
+}
+
+_SCRATCH = TemporaryDirectory(prefix="kizami-cdk-")
+_NUMBERS = count()
+
+
+@dataclass(frozen=True)
+class Template:
+    """A synthesized stack; `directory` holds its assets."""
+
+    document: dict[str, Any]
+    directory: Path
+
+    def resources(self, kind: str) -> dict[str, dict[str, Any]]:
+        """The resources of an AWS type, by logical id."""
+        found = self.document["Resources"].items()
+        return {name: resource for name, resource in found if resource["Type"] == kind}
+
+    def the(self, kind: str) -> dict[str, Any]:
+        """The properties of the only resource of an AWS type."""
+        (resource,) = self.resources(kind).values()
+        return resource["Properties"]
+
+    def function_id(self, name: str) -> str:
+        """The logical id of the Sender, the Collector, …"""
+        functions = self.resources("AWS::Lambda::Function").items()
+        (found,) = [id for id, function in functions if function["Properties"]["Handler"] == HANDLERS[name]]
+        return found
+
+    def function(self, name: str) -> dict[str, Any]:
+        """The properties of the Sender, the Collector, …"""
+        return self.document["Resources"][self.function_id(name)]["Properties"]
+
+    def environment(self, name: str) -> dict[str, Any]:
+        return self.function(name)["Environment"]["Variables"]
+
+    def output_id(self, name: str) -> str:
+        """The logical id of the resource whose name or URL the output gives."""
+        return self.document["Outputs"][name]["Value"]["Ref"]
+
+    def by_output(self, name: str) -> dict[str, Any]:
+        """The properties of that resource."""
+        return self.document["Resources"][self.output_id(name)]["Properties"]
+
+    def grants(self, name: str) -> set[tuple[str, str]]:
+        """Every (action, resource) that the function's role allows; a resource by its logical id."""
+        role = self.function(name)["Role"]["Fn::GetAtt"][0]
+        assert not self.document["Resources"][role]["Properties"].get("ManagedPolicyArns")
+        return {
+            (action, target)
+            for policy in self.resources("AWS::IAM::Policy").values()
+            if {"Ref": role} in policy["Properties"]["Roles"]
+            for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+            for action in listed(statement["Action"])
+            for target in map(_target, listed(statement["Resource"]))
+        }
+
+
+def all_policies(template: Template) -> list[dict[str, Any]]:
+    """Every statement of every role in the stack."""
+    policies = template.resources("AWS::IAM::Policy").values()
+    return [statement for policy in policies for statement in policy["Properties"]["PolicyDocument"]["Statement"]]
+
+
+def listed(value: Any) -> list[Any]:
+    """CloudFormation writes a list of one as that one."""
+    return value if isinstance(value, list) else [value]
+
+
+def _target(resource: Any) -> str:
+    if isinstance(resource, dict) and "Fn::GetAtt" in resource:
+        return resource["Fn::GetAtt"][0]
+    return flat(resource)
+
+
+def flat(value: Any) -> str:
+    """A joined string with the names of its references in braces."""
+    if isinstance(value, dict) and "Fn::Join" in value:
+        return "".join(map(flat, value["Fn::Join"][1]))
+    return value if isinstance(value, str) else "{" + next(iter(value.values())) + "}"
+
+
+@lru_cache
+def synthesize(**context: str) -> Template:
+    """The stack with that context, made once a test run however many tests look at it."""
+    from infra.app import synthesize as synthesize_app
+
+    directory = Path(_SCRATCH.name) / str(next(_NUMBERS))
+    stack = synthesize_app(context, str(directory))
+    return read_template(directory / stack.template_file)
+
+
+def read_template(path: Path) -> Template:
+    """What CDK wrote."""
+    return Template(json.loads(path.read_text()), path.parent)
