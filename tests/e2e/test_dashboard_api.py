@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import requests
 
-from dashboard_home import CALLS, HOSTILE, ORDERS, build_home, slot_before, this_slot
+from dashboard_home import CALLS, HOSTILE, ORDERS, FixedClock, build_home, slot_before, this_slot
 from kizami.dashboard.local_source import LocalSource
 from kizami.dashboard.server import DashboardServer
 from kizami.errors import ConfigurationError
@@ -57,7 +57,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
     now = this_slot()
     path = tmp_path / "kizami.db"
     build_home(path, now)
-    with DashboardServer(lambda: LocalSource(path), port=0) as server:
+    with DashboardServer(lambda: LocalSource(path), port=0, clock=FixedClock(now)) as server:
         client = Client(server.url, now, path)
         yield client
         client.session.close()
@@ -68,7 +68,7 @@ def test_the_status_has_the_verdict_and_every_number_of_the_tiles(client: Client
     assert status["level"] == "notice"
     assert status["sentence"].startswith("直近1分の24スロットはすべて保存済みです。")
     assert (status["lastMinuteStored"], status["lastMinuteExpected"]) == (24, 24)
-    assert (status["stored24h"], status["expected24h"]) == (1440 - 8 - 4, 1440 - 4)
+    assert (status["stored24h"], status["expected24h"]) == (1440 - 8 - 2 * 2, 1440 - 2 * 2)
     assert (status["gaps"], status["gapSlots"], status["deadLetters"]) == (1, 6, 1)
     assert status["newestSlot"] == client.slot(0)
     assert (status["queueWaiting"], status["latenessP50Ms"]) == (1, 4)

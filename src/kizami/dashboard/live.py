@@ -71,6 +71,7 @@ class Live:
         self._told: dict[Scene, Parts] = {}
         self._poller: asyncio.Task[None] | None = None
         self._has_newcomer = asyncio.Event()
+        self._is_closed = False
 
     @property
     def pages(self) -> int:
@@ -80,6 +81,9 @@ class Live:
     def join(self, scene: Scene) -> Subscriber:
         """A page has been opened: it is told everything at once, and then what changes."""
         subscriber = Subscriber(scene)
+        if self._is_closed:
+            self.dismiss(subscriber)
+            return subscriber
         self._subscribers.add(subscriber)
         self._has_newcomer.set()
         if self._poller is None or self._poller.done():
@@ -98,7 +102,8 @@ class Live:
         subscriber.events.put_nowait(None)
 
     async def close(self) -> None:
-        """End the events of all pages."""
+        """End the events of all pages, also of those that come later."""
+        self._is_closed = True
         for subscriber in list(self._subscribers):
             self.dismiss(subscriber)
         if self._poller is not None:

@@ -8,6 +8,7 @@ from kizami.dashboard import DEFAULT_HOST, DEFAULT_PORT
 from kizami.dashboard.application import dashboard
 from kizami.dashboard.security import access_for
 from kizami.dashboard.source import Source
+from kizami.ports import Clock
 from kizami.serving import HttpServer
 
 
@@ -25,6 +26,7 @@ class DashboardServer(HttpServer):
         *,
         token: str | None = None,
         allowed_hosts: Iterable[str] = (),
+        clock: Clock | None = None,
     ) -> None:
-        application = dashboard(open_source, access_for(host, token, allowed_hosts))
+        application = dashboard(open_source, access_for(host, token, allowed_hosts), clock)
         super().__init__(application, host, port, name="kizami-dashboard", lifespan="on")

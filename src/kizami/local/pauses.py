@@ -50,9 +50,8 @@ def _number(connection: apsw.Connection, name: str) -> int:
 
 def without_paused(config: Config, paused: Mapping[str, datetime]) -> Config:
     """The configuration with the paused targets not enabled."""
-    return Config(
-        tuple(replace(target, enabled=False) if target.name in paused else target for target in config.targets)
-    )
+    targets = (replace(each, enabled=False) if each.name in paused else each for each in config.targets)
+    return replace(config, targets=tuple(targets))
 
 
 class PauseWatch:
