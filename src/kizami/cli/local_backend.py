@@ -93,7 +93,7 @@ class LocalBackend:
         return local_collector(self._home.database, self._settings, metrics)
 
     def queued(self, spans: Mapping[str, Span]) -> int:
-        return count_pending(self._reader, spans)
+        return sum(count_pending(self._reader, spans).values())
 
     def left_to_collect(self, spans: Mapping[str, Span]) -> int:
         return self.queued(spans)
