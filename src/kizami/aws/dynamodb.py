@@ -18,6 +18,7 @@ from kizami.slots import format_instant, shift, to_utc
 SLOT_IS_FREE = "attribute_not_exists(slotTime)"  # Requirement 3.4
 METRIC = "metricName = :metric"
 SLOTS_IN_RANGE = f"{METRIC} AND slotTime BETWEEN :first AND :last"
+SLOTS_UNTIL = f"{METRIC} AND slotTime <= :last"
 CONSISTENT = {"ConsistentRead": True}
 
 
@@ -56,17 +57,23 @@ class DynamoDbMetricStore:
 
     def first_slot(self, metric: str) -> datetime | None:
         """The slot of the metric's first record, None if it has none."""
-        return self._end(metric, forward=True)
+        first = self._one({"KeyConditionExpression": METRIC}, {":metric": metric})
+        return None if first is None else first.slot
 
     def newest_slot(self, metric: str) -> datetime | None:
         """The slot of the metric's last record, None if it has none."""
-        return self._end(metric, forward=False)
+        newest = self._one({"KeyConditionExpression": METRIC, "ScanIndexForward": False}, {":metric": metric})
+        return None if newest is None else newest.slot
 
-    def _end(self, metric: str, *, forward: bool) -> datetime | None:
-        values = {":metric": _typed(metric)}
-        request = {"KeyConditionExpression": METRIC, "ExpressionAttributeValues": values, **CONSISTENT}
-        page = self._page({**request, "Limit": 1, "ScanIndexForward": forward})
-        return next((_record(item).slot for item in page.get("Items", ())), None)
+    def newest_until(self, metric: str, end: datetime) -> MetricRecord | None:
+        """The record of the newest slot that begins by `end`, None if there is none."""
+        values = {":metric": metric, ":last": format_instant(to_utc(end).replace(microsecond=0))}
+        return self._one({"KeyConditionExpression": SLOTS_UNTIL, "ScanIndexForward": False}, values)
+
+    def _one(self, request: Fields, values: dict[str, str]) -> MetricRecord | None:
+        typed = {name: _typed(value) for name, value in values.items()}
+        page = self._page({**request, "ExpressionAttributeValues": typed, "Limit": 1, **CONSISTENT})
+        return next(map(_record, page.get("Items", ())), None)
 
     def _pages(self, metric: str, start: datetime, end: datetime, **options: str) -> Iterator[Fields]:
         bounds = _whole_seconds(start, end)

@@ -129,8 +129,7 @@ class LocalBackend:
 
     @cached_property
     def _polling(self) -> dict[str, Polling]:
-        """What the file says of each target; without a file, whatever the database knows goes on."""
-        if self._settings.path is None:
-            return {}
-        targets = self._settings.config.targets
-        return {target.name: Polling.ON if target.enabled else Polling.PAUSED for target in targets}
+        """What the file and the dashboard say of each; without a file, whatever the database knows goes on."""
+        targets = self._settings.config.targets if self._settings.path else ()
+        polling = {target.name: Polling.ON if target.enabled else Polling.PAUSED for target in targets}
+        return polling | dict.fromkeys(self._reader.paused(), Polling.PAUSED)

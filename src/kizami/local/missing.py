@@ -70,6 +70,16 @@ def count_pending(reader: Reader, spans: Mapping[str, Span]) -> int:
     return sum(_counts_in(reader, "messages", spans).values())
 
 
+def count_pending(reader: Reader, spans: Mapping[str, Span]) -> dict[str, int]:
+    """How many slots of each metric's span are on the queue; metrics with none are left out."""
+    return _counts_in(reader, "messages", spans)
+
+
+def count_dead(reader: Reader, spans: Mapping[str, Span]) -> dict[str, int]:
+    """How many slots of each metric's span are dead letters; metrics with none are left out."""
+    return _counts_in(reader, "dead_letters", spans)
+
+
 def _counts_in(reader: Reader, rows: str, spans: Mapping[str, Span]) -> dict[str, int]:
     bounds = [(name, to_seconds(span.start), to_seconds(span.end)) for name, span in spans.items()]
     return dict(reader.rows(_COUNT_IN_SPANS.format(rows=rows), (json.dumps(bounds),)))
