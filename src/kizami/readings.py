@@ -57,7 +57,7 @@ class DeadLetter:
 
     @property
     def key(self) -> DeadLetterKey:
-        """Its place among the dead letters."""
+        """Its place among the dead letters; where nobody knows when it died, by when it was sent."""
         return self.died_at or self.sent_at, self.slot, self.metric
 
     @property
