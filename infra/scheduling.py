@@ -18,7 +18,9 @@ class Scheduling(Construct):
 
     def __init__(self, scope: Construct, id: str, foundation: Foundation) -> None:
         super().__init__(scope, id)
-        self.dead_letters = make_dead_letters(self, "DeadLetters", foundation)
+        # The context may ask for the seeds' bare queue.
+        has_limit = foundation.settings.max_receives > 0
+        self.dead_letters = make_dead_letters(self, "DeadLetters", foundation) if has_limit else None
         self.queue = make_queue(self, "Queue", foundation, self.dead_letters)
         self.sender = make_function(
             self,

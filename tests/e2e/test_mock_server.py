@@ -20,7 +20,8 @@ import pytest
 
 from kizami.errors import ConfigurationError
 from kizami.mock_api import application, server
-from kizami.mock_api.server import KEEP_ALIVE_SECONDS, MAX_HEAD_BYTES, MockServer
+from kizami.mock_api.server import MockServer
+from kizami.serving import KEEP_ALIVE_SECONDS, MAX_HEAD_BYTES
 from kizami.slots import INTERVALS
 
 WINDOW = "/response_count?from=2025-12-02T10:23:00Z&to=2025-12-02T10:23:05Z"

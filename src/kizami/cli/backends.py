@@ -122,7 +122,7 @@ class Backend(Protocol):
         """From now on the metric's slots are expected from `slot` on, if they were not before."""
 
     def queued(self, spans: Mapping[str, Span]) -> int:
-        """How many slots of the spans are on the queue to be backfilled, as far as that can be told."""
+        """How many slots of the spans are on the queue, as far as that can be told."""
 
     def left_to_collect(self, spans: Mapping[str, Span]) -> int:
         """How many slots are still to be settled after `send_backfill`; to be asked every `look_seconds`."""

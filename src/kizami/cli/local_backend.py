@@ -17,7 +17,7 @@ from kizami.local.database import open_database, sqlite_errors, transaction
 from kizami.local.dead_letters import DeadLetters
 from kizami.local.lock import daemon_pid
 from kizami.local.metrics import KnownMetric, expect_from
-from kizami.local.missing import count_backfill, count_missing, find_missing
+from kizami.local.missing import count_missing, count_pending, find_missing
 from kizami.local.queue import SqliteQueue
 from kizami.local.reader import Reader
 from kizami.messages import MetricRecord, ScheduleMessage
@@ -93,7 +93,7 @@ class LocalBackend:
         return local_collector(self._home.database, self._settings, metrics)
 
     def queued(self, spans: Mapping[str, Span]) -> int:
-        return count_backfill(self._reader, spans)
+        return count_pending(self._reader, spans)
 
     def left_to_collect(self, spans: Mapping[str, Span]) -> int:
         return self.queued(spans)
@@ -129,8 +129,7 @@ class LocalBackend:
 
     @cached_property
     def _polling(self) -> dict[str, Polling]:
-        """What the file says of each target; without a file, whatever the database knows goes on."""
-        if self._settings.path is None:
-            return {}
-        targets = self._settings.config.targets
-        return {target.name: Polling.ON if target.enabled else Polling.PAUSED for target in targets}
+        """What the file and the dashboard say of each; without a file, whatever the database knows goes on."""
+        targets = self._settings.config.targets if self._settings.path else ()
+        polling = {target.name: Polling.ON if target.enabled else Polling.PAUSED for target in targets}
+        return polling | dict.fromkeys(self._reader.paused(), Polling.PAUSED)
