@@ -23,6 +23,7 @@ from template import Template, listed
 
 PROGRAM = Path(__file__).parents[1] / ".tools/ministack/bin/ministack"
 REGION, ACCOUNT = "us-east-1", "000000000000"
+ASSETS = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
 
 
 class LocalAws:
@@ -70,17 +71,18 @@ class LocalAws:
         self._upload_assets(template)
         cloudformation = self.client("cloudformation")
         body = json.dumps(for_ministack(template.document, name, self.mock_api_url(name)))
-        cloudformation.create_stack(StackName=name, TemplateBody=body, Capabilities=["CAPABILITY_IAM"])
+        self.client("s3").put_object(Bucket=ASSETS, Key=f"{name}.json", Body=body.encode())
+        url = f"{self.endpoint}/{ASSETS}/{name}.json"  # as a body, CloudFormation takes no more than 50 KB
+        cloudformation.create_stack(StackName=name, TemplateURL=url, Capabilities=["CAPABILITY_IAM"])
         stack = wait_until(lambda: _finished(cloudformation, name), 60, f"the deployment of {name}")
         assert stack["StackStatus"] == "CREATE_COMPLETE", _failures(cloudformation, name)
         return DeployedStack(self, template, stack)
 
     def _upload_assets(self, template: Template) -> None:
-        bucket = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
         s3, ssm = self.client("s3"), self.client("ssm")
-        s3.create_bucket(Bucket=bucket)
+        s3.create_bucket(Bucket=ASSETS)
         for path in template.directory.glob("asset.*.zip"):
-            s3.put_object(Bucket=bucket, Key=path.name.removeprefix("asset."), Body=path.read_bytes())
+            s3.put_object(Bucket=ASSETS, Key=path.name.removeprefix("asset."), Body=path.read_bytes())
         ssm.put_parameter(Name="/cdk-bootstrap/hnb659fds/version", Value="30", Type="String", Overwrite=True)
 
 
