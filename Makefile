@@ -1,6 +1,6 @@
 # Every target sets up what it needs in .venv; a second run finds it done.
 .DEFAULT_GOAL := help
-.PHONY: help up test check fmt openapi synth diff deploy destroy clean lock
+.PHONY: help up test check fmt openapi synth bootstrap diff deploy destroy bench-lambda clean lock
 
 PYTHON ?= python3
 VENV := .venv
@@ -40,6 +40,9 @@ openapi: $(VENV)/.dev  ## write the openapi.json that the mock API serves from d
 synth: $(VENV)/.infra  ## write the CloudFormation template to cdk.out; needs no AWS account
 	@$(BIN)/python -m infra.app $(CONTEXT)
 
+bootstrap: .tools/cdk/.done  ## prepare an account and region for CDK, once
+	@$(CDK) bootstrap
+
 diff: .tools/cdk/.done  ## show what a deployment would change
 	@$(CDK) diff
 
@@ -48,6 +51,9 @@ deploy: .tools/cdk/.done  ## deploy to the AWS account of your credentials
 
 destroy: .tools/cdk/.done  ## delete the stack; asks first, and keeps the table
 	@$(CDK) destroy
+
+bench-lambda: $(VENV)/.dev  ## the functions beside a Node.js design and plain Python: cold start, CPU, memory
+	@$(BIN)/python -m bench.lambda_bench $(if $(ROUNDS),--rounds $(ROUNDS))
 
 clean:  ## remove everything that make has made
 	rm -rf $(VENV) .tools cdk.out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -10,6 +10,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.findings import acknowledge
@@ -27,6 +28,8 @@ RETENTION = {
     3653: logs.RetentionDays.TEN_YEARS,
 }
 ARCHITECTURES = {"arm64": lambda_.Architecture.ARM_64, "x86_64": lambda_.Architecture.X86_64}
+APPLICATION_LOG = {"info": lambda_.ApplicationLogLevel.INFO, "warn": lambda_.ApplicationLogLevel.WARN}
+SYSTEM_LOG = {"info": lambda_.SystemLogLevel.INFO, "warn": lambda_.SystemLogLevel.WARN}
 
 # What Lambda itself does with the role to place a function into a network; AWS lets no resource be named here.
 NETWORK_ACTIONS = (
@@ -37,6 +40,25 @@ NETWORK_ACTIONS = (
     "ec2:AssignPrivateIpAddresses",
     "ec2:UnassignPrivateIpAddresses",
 )
+# What DynamoDB does on behalf of a function that writes to a table with a customer-managed key.
+WRITE_KEY_ACTIONS = (
+    "kms:Decrypt",
+    "kms:DescribeKey",
+    "kms:Encrypt",
+    "kms:GenerateDataKey",
+    "kms:ReEncryptFrom",
+    "kms:ReEncryptTo",
+)
+
+
+# CPU comes with memory; (up to so many targets, MB), measured with bench/functions_at_scale.py.
+MEMORY_STEPS = ((20, 0), (200, 512), (500, 1024))
+WHOLE_CPU_MB = 1769
+
+
+def memory_for(targets: int, least_mb: int) -> int:
+    """Enough CPU to look after so many targets within a function's time."""
+    return max(least_mb, next((memory for most, memory in MEMORY_STEPS if targets <= most), WHOLE_CPU_MB))
 
 
 def make_function(
@@ -49,10 +71,12 @@ def make_function(
     environment: Mapping[str, str],
     description: str,
     memory_mb: int = MEMORY_MB,
+    log_level: str | None = None,
 ) -> lambda_.Function:
     """The function with a role that may write its own log and nothing else; `allow` adds what it uses."""
     settings, network = foundation.settings, foundation.network
     log_group = make_log_group(scope, f"{id}Logs", foundation)
+    level = log_level or settings.log_level
     role = iam.Role(scope, f"{id}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     function = lambda_.Function(
         scope,
@@ -68,6 +92,8 @@ def make_function(
         role=role,
         log_group=log_group,
         logging_format=lambda_.LoggingFormat.JSON,
+        application_log_level_v2=APPLICATION_LOG[level],
+        system_log_level_v2=SYSTEM_LOG[level],
         vpc=network.vpc if network else None,
         security_groups=[network.security_group] if network else None,
     )
@@ -90,8 +116,33 @@ def make_log_group(scope: Construct, id: str, foundation: Foundation) -> logs.Lo
 
 
 def trigger(function: lambda_.Function) -> targets.LambdaFunction:
-    """A rule's target; a trigger that cannot be delivered within minutes is left to the reconciler."""
+    """A rule's target; one that cannot be delivered within minutes is left to the reconciler, or to the next."""
     return targets.LambdaFunction(function, max_event_age=Duration.minutes(5), retry_attempts=2)
+
+
+def consume(
+    scope: Construct,
+    id: str,
+    foundation: Foundation,
+    function: lambda_.Function,
+    queue: sqs.IQueue,
+    batch_size: int,
+    max_concurrency: int | None,
+) -> None:
+    """Call the function for the messages of `queue`, with exactly what Lambda's polling needs."""
+    allow(function, ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"], [queue.queue_arn])
+    allow_key(function, foundation.queue_key, "sqs", ["kms:Decrypt"])
+    mapping = lambda_.EventSourceMapping(
+        scope,
+        id,
+        target=function,
+        event_source_arn=queue.queue_arn,
+        batch_size=batch_size,
+        report_batch_item_failures=True,
+        max_concurrency=max_concurrency,
+    )
+    if function.role:  # Lambda refuses a mapping whose function may not read the queue yet.
+        mapping.node.add_dependency(function.role)
 
 
 def allow(function: lambda_.Function, actions: Iterable[str], resources: Iterable[str]) -> None:

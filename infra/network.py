@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from aws_cdk import RemovalPolicy
+from aws_cdk import RemovalPolicy, Token
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
-
-from kizami.targets import Target
 
 HTTPS = 443
 
@@ -19,7 +17,7 @@ HTTPS = 443
 class Network(Construct):
     """Two zones, one way out (NAT), DynamoDB without leaving AWS; out only on the ports that targets use."""
 
-    def __init__(self, scope: Construct, id: str, targets: Iterable[Target], log_key: kms.IKey) -> None:
+    def __init__(self, scope: Construct, id: str, polled_urls: Iterable[str], log_key: kms.IKey) -> None:
         super().__init__(scope, id)
         self.vpc = ec2.Vpc(self, "Vpc", max_azs=2, nat_gateways=1, restrict_default_security_group=False)
         self.vpc.add_gateway_endpoint("DynamoDb", service=ec2.GatewayVpcEndpointAwsService.DYNAMODB)
@@ -27,7 +25,7 @@ class Network(Construct):
         self.security_group = ec2.SecurityGroup(
             self, "Functions", vpc=self.vpc, allow_all_outbound=False, description="kizami functions: out only"
         )
-        for port in sorted({HTTPS} | {_port(target.url) for target in targets}):
+        for port in sorted({HTTPS} | set(map(_port, polled_urls))):
             self.security_group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(port), "AWS and the targets")
 
     def _log_flows(self, log_key: kms.IKey) -> None:
@@ -42,5 +40,7 @@ class Network(Construct):
 
 
 def _port(url: str) -> int:
+    if Token.is_unresolved(url):  # another stack's API Gateway, known only when it is deployed
+        return HTTPS
     parts = urlsplit(url)
     return parts.port or (HTTPS if parts.scheme == "https" else 80)

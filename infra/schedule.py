@@ -7,6 +7,8 @@ trigger ──▶ Sender ──▶ queue ──▶ Collector ──▶ table
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
@@ -41,7 +43,10 @@ class SubMinuteSchedule(Construct):
         foundation: Foundation | None = None,
     ) -> None:
         super().__init__(scope, id)
-        self.foundation = foundation or Foundation(self, "Foundation", settings or Settings(), config)
+        if foundation is None:
+            settings = replace(settings or Settings(), api_base_url=api_base_url)
+            foundation = Foundation(self, "Foundation", settings, config)
+        self.foundation = foundation
         if api_base_url is None and not self.foundation.has_config:
             raise ConfigurationError(f"SubMinuteSchedule {id}", "needs an api_base_url or a config with targets")
         self.table = table or Storage(self, "Storage", self.foundation).table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,15 @@ def skip_for_lack_of(what: str, remedy: str) -> None:
     if os.environ.get("KIZAMI_TEST_NOTHING_LACKING"):
         pytest.fail(line)
     pytest.skip(line)
+
+
+@pytest.fixture(autouse=True)
+def _log_as_before() -> Iterator[None]:
+    """A test may send kizami's log where it likes; the next one finds it as it was."""
+    logger = logging.getLogger("kizami")
+    before = logger.handlers[:], logger.level, logger.propagate
+    yield
+    logger.handlers[:], logger.level, logger.propagate = before
 
 
 @pytest.fixture(scope="session")

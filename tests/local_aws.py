@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import socket
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 import boto3
@@ -20,8 +16,7 @@ from types_boto3_dynamodb import DynamoDBClient
 from types_boto3_sqs import SQSClient
 
 from fetched_tools import dynamodb_local
-
-T = TypeVar("T")
+from local_processes import free_port, listens, running, wait_for
 
 REGION = "us-east-1"
 ACCESS_KEY, SECRET_KEY = "AKIDEXAMPLE", "test-secret-key"
@@ -55,55 +50,21 @@ def clean_environment() -> dict[str, str]:
 @contextmanager
 def moto_server() -> Iterator[str]:
     """A moto server of its own process; gives its endpoint."""
-    with _running([sys.executable, "-u", "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]) as words:
-        yield _wait_for(lambda: re.search(r"Running on (http://127\.0\.0\.1:\d+)", words()), words)[1]
+    command = [sys.executable, "-u", "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
+    with running(command, clean_environment()) as words:
+        yield wait_for(lambda: re.search(r"Running on (http://127\.0\.0\.1:\d+)", words()), words)[1]
 
 
 @contextmanager
 def dynamodb_local_server() -> Iterator[str]:
     """Amazon's DynamoDB Local in memory; gives its endpoint."""
-    home, port = dynamodb_local(), _free_port()
+    home, port = dynamodb_local(), free_port()
     options = ["-port", str(port), "-sharedDb", "-disableTelemetry", "-inMemory"]
     library = f"-Djava.library.path={home / 'DynamoDBLocal_lib'}"
-    with _running(["java", "-Xmx256m", library, "-jar", str(home / "DynamoDBLocal.jar"), *options]) as words:
-        _wait_for(lambda: _listens(port), words)
+    command = ["java", "-Xmx256m", library, "-jar", str(home / "DynamoDBLocal.jar"), *options]
+    with running(command, clean_environment()) as words:
+        wait_for(lambda: listens(port), words)
         yield f"http://127.0.0.1:{port}"
-
-
-@contextmanager
-def _running(command: list[str]) -> Iterator[Callable[[], str]]:
-    """Run a server; gives what reads its words so far, from a file: a pipe that nobody empties would fill."""
-    with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(command, env=clean_environment(), stdout=output, stderr=subprocess.STDOUT)
-
-        def words() -> str:
-            return os.pread(output.fileno(), 100_000, 0).decode()
-
-        try:
-            yield words
-        finally:
-            process.terminate()
-            process.wait(timeout=30)
-
-
-def _wait_for(condition: Callable[[], T | None], words: Callable[[], str], seconds: float = 60) -> T:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"the server is not up after {seconds} s; it said: {words()}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _client(service: str, endpoint: str) -> Any:

@@ -19,7 +19,7 @@ import boto3
 from botocore.config import Config
 
 from conftest import skip_for_lack_of
-from template import Template
+from template import Template, listed
 
 PROGRAM = Path(__file__).parents[1] / ".tools/ministack/bin/ministack"
 REGION, ACCOUNT = "us-east-1", "000000000000"
@@ -69,7 +69,7 @@ class LocalAws:
         """Upload the assets and create the stack, as `cdk deploy` would."""
         self._upload_assets(template)
         cloudformation = self.client("cloudformation")
-        body = json.dumps(for_ministack(template.document, name))
+        body = json.dumps(for_ministack(template.document, name, self.mock_api_url(name)))
         cloudformation.create_stack(StackName=name, TemplateBody=body, Capabilities=["CAPABILITY_IAM"])
         stack = wait_until(lambda: _finished(cloudformation, name), 60, f"the deployment of {name}")
         assert stack["StackStatus"] == "CREATE_COMPLETE", _failures(cloudformation, name)
@@ -94,6 +94,10 @@ class DeployedStack:
         answer = aws.client("cloudformation").describe_stack_resources(StackName=self.name)
         self._physical = {r["LogicalResourceId"]: r["PhysicalResourceId"] for r in answer["StackResources"]}
         self._template = template
+
+    def delete(self) -> None:
+        """Its rules would go on firing."""
+        self.aws.client("cloudformation").delete_stack(StackName=self.name)
 
     def physical(self, logical_id: str) -> str:
         return self._physical[logical_id]
@@ -149,22 +153,48 @@ def api_id(stack_name: str) -> str:
     return stack_name.replace("-", "")
 
 
-def for_ministack(document: dict[str, Any], name: str) -> dict[str, Any]:
-    """The template with the two things that this local AWS needs and AWS does not have.
+def for_ministack(document: dict[str, Any], name: str, mock_api_url: str) -> dict[str, Any]:
+    """The template with what this local AWS needs and AWS does not; every permission stays as it is, but for two.
 
-    It demands the action sqs:SendMessageBatch, which on AWS is part of sqs:SendMessage; and the id of the
-    REST API must be known beforehand, because its URL becomes a setting of the Collector.
+    It demands the action sqs:SendMessageBatch, which on AWS is part of sqs:SendMessage; a reference to a
+    secret gives its name, on AWS its ARN; the REST API's own host leads to AWS; there is no NAT.
     """
     document = deepcopy(document)
-    for resource in document["Resources"].values():
+    resources = document["Resources"]
+    _leave_out(resources, "AWS::EC2::EIP", "AWS::EC2::NatGateway", "AWS::EC2::FlowLog")
+    secrets = [id for id, resource in resources.items() if resource["Type"] == "AWS::SecretsManager::Secret"]
+    for resource in resources.values():
+        properties = resource.get("Properties", {})
         if resource["Type"] == "AWS::ApiGateway::RestApi":
-            resource["Properties"]["Tags"] = [{"Key": "ms-custom-id", "Value": api_id(name)}]
+            properties["Tags"] = [{"Key": "ms-custom-id", "Value": api_id(name)}]
         if resource["Type"] == "AWS::IAM::Policy":
-            for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
-                actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
-                if "sqs:SendMessage" in actions:
-                    statement["Action"] = [*actions, "sqs:SendMessageBatch"]
+            for statement in properties["PolicyDocument"]["Statement"]:
+                _adapt_statement(statement, secrets)
+        environment = properties.get("Environment", {}).get("Variables", {})
+        for variable in ("AI_API_BASE_URL", "AGGREGATION_API_BASE_URL"):
+            if isinstance(environment.get(variable), dict):
+                environment[variable] = mock_api_url
     return document
+
+
+def _leave_out(resources: dict[str, Any], *kinds: str) -> None:
+    """Remove resources of these types, routes to them, and waiting for them."""
+    gone = {id for id, resource in resources.items() if resource["Type"] in kinds}
+    routes = {id: str(resource) for id, resource in resources.items() if resource["Type"] == "AWS::EC2::Route"}
+    gone |= {id for id, text in routes.items() if any(one in text for one in gone)}
+    for id in gone:
+        del resources[id]
+    for resource in resources.values():
+        resource["DependsOn"] = [id for id in listed(resource.get("DependsOn", [])) if id not in gone]
+
+
+def _adapt_statement(statement: dict[str, Any], secrets: list[str]) -> None:
+    if "sqs:SendMessage" in listed(statement["Action"]):
+        statement["Action"] = [*listed(statement["Action"]), "sqs:SendMessageBatch"]
+    for secret in secrets:
+        if statement["Resource"] == {"Ref": secret}:
+            arn = f"arn:aws:secretsmanager:${{AWS::Region}}:${{AWS::AccountId}}:secret:${{{secret}}}-*"
+            statement["Resource"] = {"Fn::Sub": arn}
 
 
 def _failures(cloudformation: Any, name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Databases with a known content, for tests of what reads them: slots are numbered from T0 on, five seconds each."""
+"""Databases with a known content, for tests of what reads them; slots of 5 s are numbered from T0 on."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ class FixedClock:
         return self.moment
 
 
-def make_database(
-    path: Path, stored: Mapping[str, Iterable[int]], start: datetime = T0, counts: int = 11
-) -> Path:
+def make_database(path: Path, stored: Mapping[str, Iterable[int]], start: datetime = T0, counts: int = 11) -> Path:
     """A database in which each metric was first polled at `start` and has the slots of these numbers."""
     targets = [Target(name=name, lag_seconds=INTERVAL_SECONDS) for name in stored]
     connection = open_database(path, create=True)
@@ -60,10 +58,12 @@ def _row(metric_id: int, number: int, start: datetime, counts: int) -> list[int]
     return [slot, metric_id, number % counts, (slot + INTERVAL_SECONDS) * 1000 + 123, LATE_MS]
 
 
-def queue_slots(path: Path, metric: str, numbers: Iterable[int], now: datetime, start: datetime = T0) -> None:
-    """Put past slots on the queue."""
-    queue = SqliteQueue(path, FixedClock(now))
-    queue.send_backfill(message_for_slot(at(number, start), Target(name=metric)) for number in numbers)
+def queue_slots(path: Path, metric: str, numbers: Iterable[int], now: datetime, tried: int = 0) -> None:
+    """Put past slots on the queue; they were `tried` before."""
+    queue = SqliteQueue(path, FixedClock(now), receive_limit=tried + 1, visibility_seconds=0)
+    queue.send_backfill(message_for_slot(at(number), Target(name=metric)) for number in numbers)
+    for _ in range(tried):
+        queue.receive(1000)
     queue.close()
 
 

@@ -15,6 +15,8 @@ HANDLERS = {
     "collector": "kizami.aws.collector.handler",
     "reconciler": "kizami.aws.reconciler.handler",
     "mock_api": "kizami.aws.mock_api.handler",
+    "aggregation": "kizami.aws.aggregation.handler",
+    "dispatcher": "kizami.aws.aggregation_dispatcher.handler",
 }
 
 _SCRATCH = TemporaryDirectory(prefix="kizami-cdk-")
@@ -68,8 +70,8 @@ class Template:
             for policy in self.resources("AWS::IAM::Policy").values()
             if {"Ref": role} in policy["Properties"]["Roles"]
             for statement in policy["Properties"]["PolicyDocument"]["Statement"]
-            for action in _listed(statement["Action"])
-            for target in map(_target, _listed(statement["Resource"]))
+            for action in listed(statement["Action"])
+            for target in map(_target, listed(statement["Resource"]))
         }
 
 
@@ -79,7 +81,20 @@ def all_policies(template: Template) -> list[dict[str, Any]]:
     return [statement for policy in policies for statement in policy["Properties"]["PolicyDocument"]["Statement"]]
 
 
-def _listed(value: Any) -> list[Any]:
+def beyond_logs(template: Template, name: str) -> set[tuple[str, str]]:
+    """What the function's role allows beside writing its own log."""
+    return {grant for grant in template.grants(name) if not grant[0].startswith("logs:")}
+
+
+def event_sources(template: Template, name: str) -> list[dict[str, Any]]:
+    """The mappings that call the function."""
+    function = {"Ref": template.function_id(name)}
+    mappings = template.resources("AWS::Lambda::EventSourceMapping").values()
+    return [mapping["Properties"] for mapping in mappings if mapping["Properties"]["FunctionName"] == function]
+
+
+def listed(value: Any) -> list[Any]:
+    """CloudFormation writes a list of one as that one."""
     return value if isinstance(value, list) else [value]
 
 

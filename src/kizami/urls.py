@@ -31,7 +31,7 @@ def require_base_url(url: object, place: str = "url") -> SplitResult:
         valid = False
     if not valid:
         raise InvalidInput(place, "must be like https://api.example.com or http://127.0.0.1:3000")
-    if parts.username is not None or parts.password is not None:
+    if parts.username is not None:
         raise InvalidInput(place, "must not contain a user or password; use headers with env:NAME or file:PATH")
     _refuse_secret_query(parts.query, place)
     return parts

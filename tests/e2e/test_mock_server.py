@@ -20,7 +20,8 @@ import pytest
 
 from kizami.errors import ConfigurationError
 from kizami.mock_api import application, server
-from kizami.mock_api.server import KEEP_ALIVE_SECONDS, MAX_HEAD_BYTES, MockServer
+from kizami.mock_api.server import MockServer
+from kizami.serving import KEEP_ALIVE_SECONDS, MAX_HEAD_BYTES
 from kizami.slots import INTERVALS
 
 WINDOW = "/response_count?from=2025-12-02T10:23:00Z&to=2025-12-02T10:23:05Z"
@@ -327,7 +328,7 @@ def test_a_signal_ends_kizami_mock_cleanly_even_with_a_client_connected(
         output, errors = process.communicate(timeout=20)
     assert (process.returncode, output) == (code, "")
     (line,) = errors.strip().splitlines()  # Click ends the line of a terminal's ^C
-    assert json.loads(line)["message"] == "GET /response_count 200"
+    assert json.loads(line)["message"] == "request answered"
 
 
 def test_kizami_mock_on_a_port_in_use_says_so_in_a_line(kizami_mock: StartMock, taken_port: int) -> None:

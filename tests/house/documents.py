@@ -12,9 +12,10 @@ from house.tree import Fault, place, sources, syntax
 
 CLI = "docs/cli.md"
 CONFIGURATION = "docs/configuration.md"
+SHARED_OPTIONS = "Options of several verbs"
 
-# Words with underscores in the source that are no environment variables.
-NO_VARIABLES: frozenset[str] = frozenset()
+# Spelt like variables, but none: the beginning of those that Click makes from the names of options.
+NO_VARIABLES = frozenset({"KIZAMI_"})
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]*)+")
 
 _LINK = re.compile(r"(?<!\\)\[[^\]]*\]\(([^)\s]+)\)")
@@ -29,23 +30,29 @@ def sections(text: str) -> dict[str, str]:
 
 
 def undocumented_verbs(text: str, verbs: Mapping[str, Iterable[str]]) -> list[Fault]:
-    """Verbs without a section `kizami VERB` and options without a row in it; also those that are no more."""
+    """Verbs without a section `kizami VERB`, options without a row in it or among the shared; also stale ones."""
     written = {
-        name.removeprefix("kizami "): body for name, body in sections(text).items() if name.startswith("kizami ")
+        name.removeprefix("kizami "): body for name, body in sections(text).items() if name[:7] == "kizami "
     }
+    shared = _rows(sections(text).get(SHARED_OPTIONS, ""))
     faults = [
         Fault(CLI, 1, f"no section `kizami {verb}`", "describe the verb under a heading of that name")
         for verb in verbs.keys() - written.keys()
     ]
     for verb, body in written.items():
+        options, described = set(verbs.get(verb, ())), _rows(body)
         if verb not in verbs:
             faults.append(Fault(CLI, 1, f"there is no verb {verb} (any more)", "remove its section"))
-            continue
-        described = set(re.findall(r"^\| `(-[^`\s]+)", body, re.MULTILINE))
-        for option in set(verbs[verb]) ^ described:
+        for option in (options - described - shared) | (described - options if verb in verbs else set()):
             problem = f"kizami {verb} {option}: in the command or in its table, but not in both"
             faults.append(Fault(CLI, 1, problem, f"give each option a row that begins with | `{option}`"))
+    for option in shared - {option for options in verbs.values() for option in options}:
+        faults.append(Fault(CLI, 1, f"no verb has {option} (any more)", f"remove it from `## {SHARED_OPTIONS}`"))
     return sorted(faults)
+
+
+def _rows(body: str) -> set[str]:
+    return set(re.findall(r"^\| `(-[^`\s]+)", body, re.MULTILINE))
 
 
 def undocumented_exit_codes(text: str, codes: Mapping[str, int]) -> list[Fault]:
@@ -70,15 +77,14 @@ def variables(root: Path) -> dict[str, tuple[str, int]]:
     for path in sources(root):
         for name, line in _named_variables(syntax(path)):
             found.setdefault(name, (place(root, path), line))
-    return found
+    return {name: where for name, where in found.items() if name not in NO_VARIABLES}
 
 
 def _named_variables(tree: ast.Module) -> Iterator[tuple[str, int]]:
     """Strings that are spelt like a variable, and whatever is taken from the environment or given to Click."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _VARIABLE.fullmatch(node.value):
-            if node.value not in NO_VARIABLES:
-                yield node.value, node.lineno
+            yield node.value, node.lineno
         elif isinstance(node, ast.Subscript) and _is_environment(node.value):
             yield from _strings(node.slice)
         elif isinstance(node, ast.Call):
@@ -120,7 +126,23 @@ def undocumented_variables(text: str, named: Mapping[str, tuple[str, int]]) -> l
     return sorted(faults)
 
 
-def undocumented_settings(text: str, settings: Iterable[str]) -> list[Fault]:
+def settings(root: Path) -> set[str]:
+    """What kizami.toml may say: the names in a `…_SETTINGS` or in `refuse_unknown(table, ("a", "b"), …)`."""
+    return {name for path in sources(root) for node in ast.walk(syntax(path)) for name in _named_settings(node)}
+
+
+def _named_settings(node: ast.AST) -> Iterator[str]:
+    known: ast.expr | None = None
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        known = node.value if isinstance(target, ast.Name) and target.id.endswith("_SETTINGS") else None
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "refuse_unknown":
+        known = node.args[1]
+    names = known.keys if isinstance(known, ast.Dict) else known.elts if isinstance(known, ast.Tuple) else ()
+    yield from (name.value for name in names if isinstance(name, ast.Constant) and isinstance(name.value, str))
+
+
+def undocumented_settings(text: str, known: Iterable[str]) -> list[Fault]:
     """Settings of kizami.toml without a row, and rows without a setting."""
     body = sections(text).get("kizami.toml", "")
     described = set(re.findall(r"^\| `([a-z_]+)` \|", body, re.MULTILINE))
@@ -131,7 +153,7 @@ def undocumented_settings(text: str, settings: Iterable[str]) -> list[Fault]:
             f"setting {name}: known to the source or to the table, but not to both",
             "add or remove its row",
         )
-        for name in sorted(set(settings) ^ described)
+        for name in sorted(set(known) ^ described)
     ]
 
 

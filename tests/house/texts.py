@@ -8,10 +8,12 @@ import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
-from house.tree import Fault, place, sources, syntax, text_lines
+from house.imports import part_of
+from house.tree import Fault, module_name, place, sources, syntax, text_lines
 
 MAX_MODULE_LINES = 400
 MAX_FUNCTION_LINES = 60
+PINNED_ALONE = {"ministack"}  # an environment of its own, without the project
 
 # Put together so that this file does not find itself.
 _UNDONE = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"]) + r")\b")
@@ -72,6 +74,19 @@ def _long_functions(tree: ast.Module) -> list[tuple[int, str, str]]:
     ]
 
 
+def thawed_values(root: Path) -> list[Fault]:
+    """Dataclasses of the core that can be changed after they were made; a runtime may keep its state in one."""
+    return [
+        Fault(place(root, path), node.lineno, f"{node.name} is not frozen", "make it a dataclass(frozen=True)")
+        for path in sources(root)
+        if part_of(module_name(root, path)) == "core"
+        for node in ast.walk(syntax(path))
+        if isinstance(node, ast.ClassDef)
+        for mark in map(ast.unparse, node.decorator_list)
+        if mark.startswith(("dataclass", "dataclasses.dataclass")) and "frozen=True" not in mark
+    ]
+
+
 def loose_requirements(root: Path) -> list[Fault]:
     """Requirements without version or hash, and dependencies that the pins leave out."""
     wanted = _dependencies(root)
@@ -85,7 +100,8 @@ def loose_requirements(root: Path) -> list[Fault]:
                 faults.append(Fault(place(root, path), number, f"not a pin with hashes: {line[:60]}", remedy))
             else:
                 pinned.add(_normal(match[1]))
-        for name in sorted((wanted["runtime"] | wanted.get(path.stem, set())) - pinned):
+        of_the_project = set() if path.stem in PINNED_ALONE else wanted["runtime"]
+        for name in sorted((of_the_project | wanted.get(path.stem, set())) - pinned):
             faults.append(Fault(place(root, path), 1, f"{name} is asked for but not pinned", "run `make lock`"))
     return faults
 

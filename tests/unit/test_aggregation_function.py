@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,10 +15,11 @@ import pytest
 
 import fault_server as faults
 from aggregation_twins import user
-from fault_server import Behaviour, FaultServer
+from fault_server import Behaviour, Exchange, FaultServer
 from kizami.aggregation.signing import ApiKey, sign
 from kizami.aws.aggregation import handler
 from kizami.errors import ConfigurationError, InvalidInput
+from kizami.mock_api.server import MockServer
 from lambda_events import LambdaContext, log_lines, sqs_event
 from local_aws import (
     ACCESS_KEY,
@@ -153,6 +156,74 @@ def test_a_redelivery_after_a_crash_re_enters_the_lock_of_its_message(
     assert state.points_by_user() == {"u1": 1}
 
 
+def test_two_messages_for_one_company_at_once_are_one_run(
+    state: Tables, now: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While the first waits for the API, the second comes, finds the lock and is done."""
+    failed_of_second = []
+
+    def second_comes(exchange: Exchange) -> None:
+        event = sqs_event(PLAIN)
+        event["Records"][0]["messageId"] = "the second"
+        failed_of_second.append(handler(event, LambdaContext()))
+        answering(user("u1", now))(exchange)
+
+    with FaultServer(second_comes) as server:
+        assert run(server, monkeypatch) == []
+    assert failed_of_second == [{"batchItemFailures": []}]
+    assert len(server.requests) == 1
+    by_message: dict[str, list[str]] = {}
+    for line in log_lines(capsys):
+        by_message.setdefault(line["messageId"], []).append(line["code"][-3:])
+    assert by_message == {"message-0": ["001", "003", "008", "012"], "the second": ["001", "003", "005"]}
+    assert state.points_by_user() == {"u1": 1}
+
+
+def test_a_function_that_is_killed_in_the_middle_loses_nothing(
+    state: Tables, now: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Killed while it holds the lock: others find it held, its own message goes on at once."""
+    program = (
+        "import sys, json\nfrom kizami.aws.aggregation import handler\nfrom lambda_events import LambdaContext\n"
+        "handler(json.loads(sys.argv[1]), LambdaContext(900))"
+    )
+    with FaultServer(faults.hang_before_headers) as hanging:
+        monkeypatch.setenv("AGGREGATION_API_BASE_URL", hanging.url)
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        command = [sys.executable, "-c", program, json.dumps(sqs_event(PLAIN))]
+        process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 30
+        while not hanging.requests and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.kill()
+        process.wait(timeout=30)
+    assert state.company_item()["LockOwner"] == {"S": "message-0"}
+    with FaultServer(answering(user("u1", now))) as server:
+        other = sqs_event(PLAIN)
+        other["Records"][0]["messageId"] = "another"
+        monkeypatch.setenv("AGGREGATION_API_BASE_URL", server.url)
+        assert handler(other, LambdaContext()) == {"batchItemFailures": []}
+        assert codes(capsys) == ["001", "003", "005"]
+        assert run(server, monkeypatch) == []
+    assert codes(capsys) == ["001", "003", "008", "012"]
+    assert state.points_by_user() == {"u1": 1}
+    assert state.company_item() == COMPANY
+
+
+def test_the_mock_api_answers_the_function(
+    state: Tables, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = json.dumps({"CompanyId": "acme-8", "ApiKey": "mock-aggregation-key"})
+    with MockServer(port=0) as server:
+        monkeypatch.setenv("AGGREGATION_API_BASE_URL", server.url)
+        assert handler(sqs_event(body), LambdaContext(900)) == {"batchItemFailures": []}
+        assert state.points_by_user() == {f"u00000{number}": 1 for number in (0, 1, 4, 5)}
+        capsys.readouterr()
+        failed = handler(sqs_event(PLAIN), LambdaContext(900))
+    assert failed == {"batchItemFailures": [{"itemIdentifier": "message-0"}]}
+    assert "status 401" in capsys.readouterr().err
+
+
 FAULTS: dict[str, Behaviour] = {
     "a hanging server": faults.hang_before_headers,
     "a server that hangs in the body": faults.hang_in_body,
@@ -270,6 +341,7 @@ def test_an_event_that_is_none_of_sqs_is_refused(event: Any, capsys: pytest.Capt
         ("AGGREGATION_API_BASE_URL", None),
         ("AGGREGATION_API_BASE_URL", "users.example.com"),
         ("AGGREGATION_TZ", "Asia/Tokio"),
+        ("KIZAMI_API_KEY", "canary-instead-of-its-place"),
     ],
 )
 def test_a_wrong_setting_is_named_before_anything_is_done(
@@ -278,7 +350,9 @@ def test_a_wrong_setting_is_named_before_anything_is_done(
     monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name)
     with pytest.raises(ConfigurationError, match=f"^{name}: "):
         handler(sqs_event(PLAIN), LambdaContext())
-    assert json.loads(capsys.readouterr().err)["code"] == "AGGREGATION-999"
+    text = capsys.readouterr().err
+    assert json.loads(text)["code"] == "AGGREGATION-999"
+    assert "canary" not in text
 
 
 def test_the_day_is_that_of_the_zone(
@@ -341,6 +415,17 @@ def test_a_secret_that_holds_no_key_is_007_and_is_not_shown(
     assert state.company_item() == COMPANY
 
 
+def test_an_api_behind_a_gateway_gets_the_gateways_key_too_and_no_log_shows_it(
+    now: int, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = keep_secret(moto_endpoint, "canary-of-the-gateway")
+    monkeypatch.setenv("KIZAMI_API_KEY", f"secretsmanager:{name}")
+    with FaultServer(answering(user("u1", now))) as server:
+        assert run(server, monkeypatch) == []
+    assert server.requests[0].headers["x-api-key"] == "canary-of-the-gateway"
+    assert "canary" not in capsys.readouterr().err
+
+
 def test_a_secrets_manager_that_does_not_answer_is_007(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -358,7 +443,7 @@ def test_an_unexpected_fault_is_999_with_a_stack_trace_that_shows_no_secret(
     def fail(http: Any, request: Any, seconds: float) -> Any:
         raise RuntimeError(f"bug while asking {request.url} with {KEY}")
 
-    monkeypatch.setattr("kizami.aws.collector.fetch", fail)
+    monkeypatch.setattr("kizami.aws.aggregation.fetch", fail)
     with FaultServer(answering()) as server:
         assert run(server, monkeypatch) == [{"itemIdentifier": "message-0"}]
     text = capsys.readouterr().err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import pty
 import signal
@@ -37,14 +36,6 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("AGGREGATION_TZ", "AGGREGATION_API_BASE_URL", "KIZAMI_DATABASE", "KIZAMI_MOCK_USERS_KEY"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
-
-
-@pytest.fixture(autouse=True)
-def logs_as_before() -> Iterator[None]:
-    logger = logging.getLogger("kizami")
-    before = logger.handlers[:], logger.level, logger.propagate
-    yield
-    logger.handlers[:], logger.level, logger.propagate = before
 
 
 @pytest.fixture(scope="module")

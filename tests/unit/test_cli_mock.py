@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import ipaddress
 import json
-import logging
-from collections.abc import Iterator
 
 import pytest
 
@@ -56,14 +54,6 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture(autouse=True)
-def _logging_as_before() -> Iterator[None]:
-    logger = logging.getLogger("kizami")
-    before = logger.handlers[:], logger.level, logger.propagate
-    yield
-    logger.handlers[:], logger.level, logger.propagate = before
-
-
 def log_a_request(stream: io.StringIO) -> str:
     use_logs(stream=stream)
     log_answer("GET", "/health", {}, respond("GET", "/health", {}))
@@ -72,11 +62,11 @@ def log_a_request(stream: io.StringIO) -> str:
 
 def test_a_person_at_a_terminal_gets_plain_log_lines() -> None:
     time, words = log_a_request(Terminal()).split(" ", 1)
-    assert words == "INFO GET /health 200\n"
+    assert words == "INFO request answered (method: GET, path: /health, parameters: {}, status: 200)\n"
     assert time.endswith("Z")
     assert len(time) == len("10:23:05Z")
 
 
 def test_elsewhere_the_log_is_json_lines() -> None:
     line = json.loads(log_a_request(io.StringIO()))
-    assert (line["message"], line["status"]) == ("GET /health 200", 200)
+    assert (line["message"], line["status"]) == ("request answered", 200)

@@ -95,7 +95,9 @@ def test_a_range_that_cannot_be_is_refused_by_its_option(
 
 @given(st.text())
 def test_no_text_makes_anything_but_an_instant_or_one_line_of_refusal(text: str) -> None:
+    words = ""
     try:
         assert read_time(text, NOW, "--from").utcoffset() == timedelta(0)
     except InvalidInput as refusal:
-        assert len(str(refusal).splitlines()) == 1
+        words = str(refusal)
+    assert len(words.splitlines()) <= 1

@@ -23,9 +23,7 @@ WIDE = "応答数"
 
 
 @pytest.fixture
-def kizami(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Command:
+def kizami(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
     """The command line half a minute after an hour of slots; `calls` lacks slots 99 and 300 to 309."""
     monkeypatch.chdir(tmp_path)
     for name in ("KIZAMI_CONFIG", "KIZAMI_DATABASE"):
@@ -85,7 +83,8 @@ class TestQuery:
         assert kizami("query", WIDE).err == "kizami: 114/118 (96.6%) slots stored\n"
 
     def test_an_empty_range_is_no_error(self, kizami: Command) -> None:
-        found = kizami("query", "calls", "--from", "2024-01-01T00:00:00Z", "--to", "2024-01-02T00:00:00Z", "--json")
+        day = ("--from", "2024-01-01T00:00:00Z", "--to", "2024-01-02T00:00:00Z")
+        found = kizami("query", "calls", *day, "--json")
         assert found.code == OK
         assert (found.json["records"], found.json["expected"]) == ([], 0)
 

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from command import Command
+from kizami.aggregation.schedule import parse_schedule
 from kizami.cli.exit_codes import CONFIGURATION, FAILURE, OK, USAGE
 from kizami.cli.init import TEMPLATE
-from kizami.cli.main import VERBS, kizami as group
+from kizami.cli.main import VERBS
+from kizami.cli.main import kizami as group
 from kizami.cli.targets import target_fields
 from kizami.targets import SEED_TARGET, TARGET_SETTINGS, parse_config
 from seeded import make_database
@@ -29,7 +31,7 @@ def kizami(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, 
 
 def uncommented(text: str) -> str:
     """The file with every setting that it explains switched on."""
-    return re.sub(r"^# (?=\w+ = |\[\[)", "", text, flags=re.MULTILINE)
+    return re.sub(r"^# (?=\w+ = |\[)", "", text, flags=re.MULTILINE)
 
 
 class TestInit:
@@ -47,6 +49,14 @@ class TestInit:
         assert list(headers.values()) == ["env:API_TOKEN"]
         assert set(second) == {"name", "url"}
         assert len(parse_config(uncommented(TEMPLATE)).targets) == 2
+
+    def test_the_aggregation_batch_stands_in_it_with_its_defaults(self) -> None:
+        assert parse_config(TEMPLATE).aggregation is None
+        stated = tomllib.loads(uncommented(TEMPLATE))["aggregation"]
+        (company,) = stated["companies"]
+        assert (set(stated), set(company)) == ({"every", "url", "time_zone", "companies"}, {"id", "key"})
+        whole = parse_schedule(stated, "whole")
+        assert whole == parse_schedule({"companies": [company]}, "defaults")
 
     def test_a_file_that_is_there_stays_unless_forced(self, kizami: Command) -> None:
         Path("kizami.toml").write_text("mine")

@@ -91,7 +91,8 @@ class TestRequest:
         request = plan_request(MESSAGE, Target(headers={"Authorization": secret}, timeout_seconds=2.5))
         assert request.headers == {"Authorization": secret}
         assert (request.timeout_seconds, request.max_body_bytes) == (2.5, MAX_BODY_BYTES)
-        assert hash(request) == hash(request)
+        assert request.max_body_bytes == 65_536
+        assert hash(request) == hash(plan_request(MESSAGE, Target(timeout_seconds=2.5)))
 
     def test_a_message_for_another_metric_is_refused(self) -> None:
         with pytest.raises(InvalidInput, match=r"^metric: cpu is not ai_response_count$"):

@@ -93,6 +93,7 @@ class TestGaps:
 
     def test_what_is_stored_outside_is_passed_over(self) -> None:
         assert gaps([-10, -5, 0, 5, 10, 15, 20, 30, 35]) == [(25, 30, 1)]
+        assert gaps([-10]) == gaps([30]) == gaps([35]) == [(0, 30, 6)]
 
     def test_a_slot_twice_counts_once(self) -> None:
         assert gaps([0, 0, 5, 5, 15, 15]) == [(10, 15, 1), (20, 30, 2)]

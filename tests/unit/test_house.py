@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import click
 
 from conftest import skip_for_lack_of
 from house import documents, imports, properties, texts
 from house.tree import ROOT, Fault, tracked_files
+from kizami.cli import exit_codes
 from kizami.cli import main as command_line
 from kizami.targets import TARGET_SETTINGS
 
@@ -23,24 +24,39 @@ def document(name: str) -> str:
     return (ROOT / name).read_text("utf-8")
 
 
-def options_of_verbs() -> dict[str, list[str]]:
-    """Every verb with the long form of its options and those of its own verbs."""
+def verb_command(verb: str) -> click.Command:
     group = command_line.kizami
-    context = click.Context(group)
     assert isinstance(group, click.Group)
-    return {verb: sorted(options(group.get_command(context, verb))) for verb in command_line.VERBS}
-
-
-def options(command: click.Command | None) -> set[str]:
+    command = group.get_command(click.Context(group), verb)
     assert command is not None
-    own = {max(parameter.opts, key=len) for parameter in command.params if isinstance(parameter, click.Option)}
-    inner = command.commands.values() if isinstance(command, click.Group) else ()
-    return own.union(*(options(verb) for verb in inner))
+    return command
 
 
-def exit_codes() -> dict[str, int]:
-    names = ("OK", "FAILURE", "USAGE", "CONFIGURATION", "UNREACHABLE", "CHECK_FAILED", "INTERRUPTED")
-    return {name: getattr(command_line, name) for name in names}
+def parameters(command: click.Command) -> Iterator[click.Parameter]:
+    """Those of a verb and of the verbs within it."""
+    yield from command.params
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            yield from parameters(inner)
+
+
+def options_of_verbs() -> dict[str, set[str]]:
+    """Every verb with the long form of its options."""
+    return {
+        verb: {max(one.opts, key=len) for one in parameters(verb_command(verb)) if isinstance(one, click.Option)}
+        for verb in command_line.VERBS
+    }
+
+
+def variables_of_options() -> dict[str, tuple[str, int]]:
+    """The environment variables that Click reads for options, also where their names are put together."""
+    named = {}
+    for verb in command_line.VERBS:
+        for parameter in parameters(verb_command(verb)):
+            given = parameter.envvar or ()
+            for name in [given] if isinstance(given, str) else given:
+                named[name] = (f"src/kizami/cli/{verb.replace('-', '_')}.py", 1)
+    return named
 
 
 class TestThisHouse:
@@ -57,13 +73,17 @@ class TestThisHouse:
         assert_none(documents.undocumented_verbs(document(documents.CLI), options_of_verbs()))
 
     def test_every_exit_code_is_documented(self) -> None:
-        assert_none(documents.undocumented_exit_codes(document(documents.CLI), exit_codes()))
+        codes = {name: code for name, code in vars(exit_codes).items() if name.isupper()}
+        assert_none(documents.undocumented_exit_codes(document(documents.CLI), codes))
 
     def test_every_environment_variable_is_documented(self) -> None:
-        assert_none(documents.undocumented_variables(document(documents.CONFIGURATION), documents.variables(ROOT)))
+        named = documents.variables(ROOT) | variables_of_options()
+        assert_none(documents.undocumented_variables(document(documents.CONFIGURATION), named))
 
     def test_every_setting_is_documented(self) -> None:
-        assert_none(documents.undocumented_settings(document(documents.CONFIGURATION), TARGET_SETTINGS))
+        settings = documents.settings(ROOT)
+        assert settings > set(TARGET_SETTINGS)
+        assert_none(documents.undocumented_settings(document(documents.CONFIGURATION), settings))
 
     def test_links_lead_somewhere(self) -> None:
         assert_none(documents.dead_links(ROOT))
@@ -80,6 +100,9 @@ class TestThisHouse:
 
     def test_its_modules_can_be_read(self) -> None:
         assert_none(texts.unreadable_modules(ROOT))
+
+    def test_its_values_are_frozen(self) -> None:
+        assert_none(texts.thawed_values(ROOT))
 
     def test_its_requirements_are_pinned_with_hashes(self) -> None:
         assert_none(texts.loose_requirements(ROOT))

@@ -129,13 +129,16 @@ class TestImportRules:
 
 
 class TestDocumentRules:
-    CLI = "# x\n\n## `kizami mock`\n\n| `--port NUMBER` | x |\n\n## Exit codes\n\n| 0 | ok |\n| 1 | failed |\n"
+    CLI = (
+        "# x\n\n## `kizami mock`\n\n| `--port NUMBER` | x |\n\n## Options of several verbs\n\n| `--json` | x |\n\n"
+        "## Exit codes\n\n| 0 | ok |\n| 1 | failed |\n"
+    )
     CONFIGURATION = (
         "## kizami.toml\n\n| `name` | x |\n\n## Environment\n\n| `QUEUE_URL` | x |\n| `AWS_REGION` | x |\n"
     )
 
     def test_what_is_documented_has_no_fault(self) -> None:
-        assert documents.undocumented_verbs(self.CLI, {"mock": ["--port"]}) == []
+        assert documents.undocumented_verbs(self.CLI, {"mock": ["--port", "--json"]}) == []
         assert documents.undocumented_exit_codes(self.CLI, {"OK": 0, "FAILURE": 1}) == []
         assert documents.undocumented_variables(self.CONFIGURATION, {"QUEUE_URL": ("a.py", 1)}) == []
         assert documents.undocumented_settings(self.CONFIGURATION, ["name"]) == []
@@ -143,15 +146,20 @@ class TestDocumentRules:
     @pytest.mark.parametrize(
         ("verbs", "problem"),
         [
-            ({"mock": ["--port"], "status": []}, "no section `kizami status`"),
-            ({}, "there is no verb mock"),
-            ({"mock": ["--port", "--host"]}, "kizami mock --host"),
-            ({"mock": []}, "kizami mock --port"),
+            ({"mock": ["--port", "--json"], "status": []}, "no section `kizami status`"),
+            ({"mock": ["--port", "--json", "--host"]}, "kizami mock --host"),
+            ({"mock": ["--json"]}, "kizami mock --port"),
+            ({"mock": ["--port"]}, "no verb has --json"),
         ],
     )
     def test_a_verb_or_option_that_only_one_side_knows_is_found(self, verbs: dict, problem: str) -> None:
         (fault,) = documents.undocumented_verbs(self.CLI, verbs)
         assert problem in fault.problem
+
+    def test_a_section_of_a_verb_that_is_no_more_is_found(self) -> None:
+        text = self.CLI + "\n## `kizami old`\n"
+        (fault,) = documents.undocumented_verbs(text, {"mock": ["--port", "--json"]})
+        assert "there is no verb old" in fault.problem
 
     @pytest.mark.parametrize("codes", [{"OK": 0}, {"OK": 0, "FAILURE": 1, "USAGE": 2}])
     def test_an_exit_code_that_only_one_side_knows_is_found(self, codes: dict[str, int]) -> None:
@@ -191,6 +199,17 @@ class TestDocumentRules:
     @pytest.mark.parametrize("settings", [[], ["name", "url"]])
     def test_a_setting_that_only_one_side_knows_is_found(self, settings: list[str]) -> None:
         assert len(documents.undocumented_settings(self.CONFIGURATION, settings)) == 1
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            'refuse_unknown(table, ("id", "key"), place)',
+            'COMPANY_SETTINGS = ("id", "key")',
+            'COMPANY_SETTINGS: dict[str, int] = {"id": 1, "key": 2}',
+        ],
+    )
+    def test_a_setting_is_found_where_the_source_names_it(self, build: Build, line: str) -> None:
+        assert documents.settings(build({"src/kizami/x.py": f'{line}\nother(x, ("no",))\n'})) == {"id", "key"}
 
     def test_a_link_that_leads_nowhere_is_found(self, build: Build) -> None:
         root = build(
@@ -305,6 +324,12 @@ class TestTextRules:
             ("src/kizami/tall.py", 4),
         ]
 
+    def test_values_that_can_be_changed_are_found(self, build: Build) -> None:
+        text = "@dataclass\nclass A: ...\n@dataclass(slots=True)\nclass B: ...\n"
+        fine = "@dataclass(frozen=True)\nclass C: ...\nclass D: ...\n"
+        root = build({"src/kizami/x.py": text + fine, "src/kizami/local/x.py": text})
+        assert [fault.problem for fault in texts.thawed_values(root)] == ["A is not frozen", "B is not frozen"]
+
     @pytest.mark.parametrize(
         ("line", "faults"),
         [
@@ -323,6 +348,18 @@ class TestTextRules:
             {"pyproject.toml": '[project]\ndependencies = ["click>=8"]\n', "requirements/runtime.txt": line}
         )
         assert len(texts.loose_requirements(root)) == faults
+
+    def test_an_environment_of_its_own_is_pinned_without_the_project(self, build: Build) -> None:
+        root = build(
+            {
+                "pyproject.toml": '[project]\ndependencies = ["click>=8"]\n',
+                "requirements/ministack.in": "ministack\n",
+                "requirements/ministack.txt": f"other==1 --hash=sha256:{'a' * 64}\n",
+            }
+        )
+        assert [fault.problem for fault in texts.loose_requirements(root)] == [
+            "ministack is asked for but not pinned"
+        ]
 
 
 def test_a_fault_names_file_line_problem_and_remedy() -> None:

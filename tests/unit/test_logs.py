@@ -7,7 +7,6 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,14 +17,11 @@ from kizami.targets import SecretReference
 
 
 @pytest.fixture
-def stream() -> Iterator[io.StringIO]:
-    """Where kizami's log goes during a test; the logger is as it was afterwards."""
-    logger = logging.getLogger("kizami")
-    before = (logger.handlers[:], logger.level, logger.propagate)
+def stream() -> io.StringIO:
+    """Where kizami's log goes during a test."""
     text = io.StringIO()
     use_json_logs(stream=text)
-    yield text
-    logger.handlers[:], logger.level, logger.propagate = before
+    return text
 
 
 def written(stream: io.StringIO) -> dict[str, Any]:

@@ -41,6 +41,9 @@ class TestScheduleMessage:
     def test_the_default_metric_gives_the_message_of_the_seeds_to_the_letter(self) -> None:
         assert write_message(ScheduleMessage(WINDOW)) == f'{{"from": "{FROM}", "to": "{TO}"}}'
 
+    def test_another_metric_is_named_in_its_own_script(self) -> None:
+        assert write_message(ScheduleMessage(WINDOW, "応答数")).endswith(', "metric": "応答数"}')
+
     @pytest.mark.parametrize("metric", ["ai_response_count", "cpu", "応答数", "a/b:c.d-e"])
     def test_what_is_written_reads_back(self, metric: str) -> None:
         message = ScheduleMessage(WINDOW, metric)
@@ -248,6 +251,10 @@ class TestMetricRecord:
     def test_a_naive_time_of_collection_is_refused(self) -> None:
         with pytest.raises(InvalidInput, match="has no time zone"):
             MetricRecord("ai_response_count", START, 7, datetime(2025, 12, 2))  # noqa: DTZ001
+
+    @pytest.mark.parametrize("count", [0, MAX_COUNT])
+    def test_the_smallest_and_the_largest_count_read_back(self, count: int) -> None:
+        assert read_record(self.ITEM | {"count": count}).count == count
 
     def test_a_bare_seed_item_was_collected_at_its_slot(self) -> None:
         bare = {name: value for name, value in self.ITEM.items() if name != "collectedAt"}

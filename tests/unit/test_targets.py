@@ -39,6 +39,11 @@ class TestSeedTarget:
         assert (SEED_TARGET.interval_seconds, SEED_TARGET.lag_seconds) == (5, 0)
         assert SEED_TARGET.asks_too_early
 
+    def test_what_it_does_not_say_has_safe_defaults(self) -> None:
+        assert (SEED_TARGET.timeout_seconds, SEED_TARGET.catch_up_seconds) == (10, 86_400)
+        assert (SEED_TARGET.echoes_window, SEED_TARGET.enabled, SEED_TARGET.headers) == (True, True, {})
+        assert SEED_TARGET.count_pointer == ("count",)
+
     def test_it_is_what_is_polled_without_a_file(self) -> None:
         assert Config().targets == (SEED_TARGET,)
 
@@ -124,7 +129,9 @@ class TestConfig:
         assert refusal_of(MINIMAL + "retries = 3") == (
             f"kizami.toml: targets[0]: retries: is not a setting; known: {known}"
         )
-        assert refusal_of("colour = 1\n" + MINIMAL) == "kizami.toml: colour: is not a setting; known: targets"
+        assert refusal_of("colour = 1\n" + MINIMAL) == (
+            "kizami.toml: colour: is not a setting; known: targets, aggregation"
+        )
 
     def test_an_unknown_setting_cannot_break_the_line(self) -> None:
         assert refusal_of(MINIMAL + r'"a\nb" = 1').startswith(r"kizami.toml: targets[0]: 'a\nb': is not a setting")
@@ -144,6 +151,35 @@ class TestConfig:
     def test_a_thousand_targets_are_read(self) -> None:
         text = "".join(MINIMAL.replace("cpu", f"cpu{number}") for number in range(1000))
         assert len(parse_config(text).targets) == 1000
+
+
+class TestBounds:
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            *(
+                "timeout = 0.1",
+                "timeout = 300",
+                'timeout = "5m"',
+                'lag = "1h"',
+                'catch_up = "31d"',
+                "catch_up = 0",
+            ),
+            *("lag = 10\ncatch_up = 11", "interval = 1", "interval = 60", "lag = 0"),
+        ],
+    )
+    def test_the_last_value_within_the_bounds_is_taken(self, settings: str) -> None:
+        assert len(parse_config(f"{MINIMAL}{settings}").targets) == 1
+
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            *("timeout = 0.09", "timeout = 300.1", "timeout = 301", "lag = 3605", "catch_up = 2678401", "lag = 1"),
+            *("lag = 10\ncatch_up = 10", "interval = 0", "interval = 61"),
+        ],
+    )
+    def test_the_first_value_beyond_them_is_not(self, settings: str) -> None:
+        refusal_of(f"{MINIMAL}{settings}")
 
 
 class TestRefusedSettings:

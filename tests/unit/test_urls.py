@@ -26,7 +26,7 @@ from kizami.urls import require_base_url, require_path
         "http://[::1]:3000/prod",
         "http://[fe80::1%25eth0]/",
         "http://[::ffff:127.0.0.1]",
-        "http://" + "a" * 63 + "." + "b" * 63,
+        "http://" + ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61]),  # 253 characters, the most that DNS has
     ],
 )
 def test_an_absolute_http_url_is_taken(url: str) -> None:
@@ -68,7 +68,13 @@ def test_an_absolute_http_url_is_taken(url: str) -> None:
             "http://*",
             "http://%41.com",
         ),
-        *("http://" + "a" * 64, "http://" + ".".join(["a" * 60] * 5), "http://$(id)", "http://a!b", "http://a=b"),
+        *(
+            "http://" + "a" * 64,
+            "http://" + ".".join(["a" * 63] * 3 + ["b" * 62]),
+            "http://$(id)",
+            "http://a!b",
+            "http://a=b",
+        ),
     ],
 )
 def test_what_is_no_http_url_with_a_host_is_refused(url: str) -> None:
@@ -152,6 +158,12 @@ def test_a_query_parameter_that_looks_like_a_secret_is_refused_and_its_value_not
         ) as refusal:
             refused()
         assert "hunter2" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("query", ["token", "a=1&token", "a=1&token="])
+def test_a_secret_is_refused_by_its_name_alone(query: str) -> None:
+    with pytest.raises(InvalidInput, match="looks like a secret"):
+        require_base_url(f"http://h/?{query}")
 
 
 @pytest.mark.parametrize(

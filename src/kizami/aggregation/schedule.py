@@ -15,6 +15,8 @@ from kizami.slots import parse_duration
 from kizami.targets import MOCK_API_URL, SecretReference, parse_reference, refuse_unknown
 from kizami.urls import require_base_url
 
+SCHEDULE_SETTINGS = ("url", "every", "time_zone", "companies")
+COMPANY_SETTINGS = ("id", "key")
 DEFAULT_EVERY_SECONDS = 3600
 SHORTEST_SECONDS, LONGEST_SECONDS = 60, 86_400
 
@@ -43,7 +45,7 @@ def parse_schedule(table: object, place: str) -> AggregationSchedule:
     """The schedule that the table states; every error names its place in the file."""
     if not isinstance(table, dict):
         raise ConfigurationError(place, "must be a table: [aggregation]")
-    refuse_unknown(table, ("companies", "every", "url", "time_zone"), place)
+    refuse_unknown(table, SCHEDULE_SETTINGS, place)
     url = _parse_url(table.get("url", MOCK_API_URL), f"{place}.url")
     entries = table.get("companies")
     if not isinstance(entries, list) or not entries:
@@ -83,7 +85,7 @@ def _parse_url(value: object, place: str) -> str:
 def _parse_company(entry: object, url: str, place: str) -> ScheduledCompany:
     if not isinstance(entry, dict):
         raise ConfigurationError(place, 'must be a table with id and key = "env:NAME" or "file:PATH"')
-    refuse_unknown(entry, ("id", "key"), place)
+    refuse_unknown(entry, COMPANY_SETTINGS, place)
     if "key" not in entry and url != MOCK_API_URL:
         raise ConfigurationError(f"{place}.key", 'is required: "env:NAME" or "file:PATH"')
     try:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection, IncompleteRead
+from io import BufferedReader, RawIOBase
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
-
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import HTTPError
-from urllib3.response import BaseHTTPResponse
 
 from kizami.slots import shorten
 
 KEPT_CONNECTIONS_PER_ORIGIN = 16
-
-logging.getLogger("urllib3.connection").setLevel(logging.ERROR)  # its warning on odd headers quotes the whole URL
 
 
 class HttpFailure(Exception):
@@ -47,7 +42,7 @@ class HttpAnswer:
     """What came back; `problem` says why a body was refused unread (then it is empty)."""
 
     status: int
-    headers: Mapping[str, str]
+    headers: HTTPMessage
     body: bytes
     problem: str | None = None
 
@@ -59,11 +54,7 @@ class HttpClient:
         self._kept: dict[tuple[str, str], list[HTTPConnection]] = {}
 
     def exchange(self, request: HttpRequest) -> HttpAnswer:
-        """The complete answer, else HttpFailure: one of them within the request's time, whatever the server does.
-
-        A socket's timeout starts anew with every byte, and resolving a name has none at all. So the
-        exchange runs in a thread of its own, which is cut off and left behind when the time is up.
-        """
+        """The complete answer, else HttpFailure: within the request's time, whatever the server does."""
         parts = urlsplit(request.url)
         return _Exchange(request, parts, self._kept.setdefault((parts.scheme, parts.netloc), [])).result()
 
@@ -75,49 +66,33 @@ class HttpClient:
 
 
 class _Exchange:
+    """One request under its deadline.
+
+    A socket's timeout starts anew with every read, so each read gets the time that is left. Connecting has
+    no timeout for the name and one for each address: it runs in a thread that can be left behind.
+    """
+
     def __init__(self, request: HttpRequest, parts: SplitResult, kept: list[HTTPConnection]) -> None:
         self._request = request
         self._parts = parts
         self._kept = kept
         self._deadline = monotonic() + request.timeout_seconds
-        self._outcome: SimpleQueue[HttpAnswer | Exception] = SimpleQueue()
-        self._sock: socket.socket | None = None
 
     def result(self) -> HttpAnswer:
-        Thread(target=self._run, daemon=True).start()
         try:
-            outcome = self._outcome.get(timeout=max(self._deadline - monotonic(), 0))
-        except Empty:
-            self._cut_off()
-            raise self._too_late() from None
-        if isinstance(outcome, HttpAnswer):
-            return outcome
-        raise outcome
+            return self._perform()
+        except (OSError, HTTPException) as error:
+            in_time = monotonic() < self._deadline
+            raise HttpFailure(_cause(error) if in_time else self._too_late()) from None
 
-    def _cut_off(self) -> None:
-        """Wake the thread out of what it is reading; not by TLS's own goodbye, which could block in turn."""
-        if self._sock is not None:
-            with suppress(OSError):
-                socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
-
-    def _too_late(self) -> HttpFailure:
-        return HttpFailure(f"no complete answer within {self._request.timeout_seconds:.3g} s")
+    def _too_late(self) -> str:
+        return f"no complete answer within {self._request.timeout_seconds:.3g} s"
 
     def _time_left(self) -> float:
-        """What the next step may take; a thread that was left behind ends here and sends nothing any more."""
         remaining = self._deadline - monotonic()
         if remaining <= 0:
-            raise self._too_late()
+            raise HttpFailure(self._too_late())
         return remaining
-
-    def _run(self) -> None:
-        try:
-            self._outcome.put(self._perform())
-        except (OSError, HTTPException, HTTPError) as error:
-            in_time = monotonic() < self._deadline  # else the socket's own clock was first: the same has happened
-            self._outcome.put(HttpFailure(_cause(error)) if in_time else self._too_late())
-        except Exception as error:  # noqa: BLE001 -- the top of the thread: result() raises it
-            self._outcome.put(error)
 
     def _perform(self) -> HttpAnswer:
         kept = self._take_kept()
@@ -133,44 +108,60 @@ class _Exchange:
                 connection = self._kept.pop()
             except IndexError:
                 return None
-            if connection.is_connected:
+            if _is_silent(connection.sock):
                 return connection
             connection.close()
 
     def _connect(self) -> HTTPConnection:
-        host, port, timeout = self._parts.hostname or "", self._parts.port, self._time_left()
-        connection = (
-            HTTPSConnection(host, port, timeout=timeout, ssl_context=_tls())
-            if self._parts.scheme == "https"
-            else HTTPConnection(host, port, timeout=timeout)
-        )
-        connection.connect()
-        return connection
+        outcome: SimpleQueue[HTTPConnection | Exception] = SimpleQueue()
+        Thread(target=self._connect_aside, args=[outcome, self._time_left()], daemon=True).start()
+        try:
+            connected = outcome.get(timeout=self._time_left())
+        except Empty:
+            raise HttpFailure(self._too_late()) from None
+        if isinstance(connected, Exception):
+            raise connected
+        return connected
+
+    def _connect_aside(self, outcome: SimpleQueue[HTTPConnection | Exception], timeout: float) -> None:
+        host, port = self._parts.hostname or "", self._parts.port
+        try:
+            connection = (
+                HTTPSConnection(host, port, timeout=timeout, context=_tls())
+                if self._parts.scheme == "https"
+                else HTTPConnection(host, port, timeout=timeout)
+            )
+            connection.connect()
+        except Exception as error:  # noqa: BLE001 -- the top of the thread: whoever waits raises it
+            outcome.put(error)
+        else:
+            outcome.put(connection) if monotonic() < self._deadline else connection.close()
 
     def _ask(self, connection: HTTPConnection) -> HttpAnswer:
-        self._sock = connection.sock
         try:
-            connection.timeout = self._time_left()
+            connection.sock.settimeout(self._time_left())
             answer = self._read(self._send(connection))
         except BaseException:
             connection.close()
             raise
-        if answer.problem is None and not connection.is_closed and len(self._kept) < KEPT_CONNECTIONS_PER_ORIGIN:
+        reusable = answer.problem is None and connection.sock is not None
+        if reusable and len(self._kept) < KEPT_CONNECTIONS_PER_ORIGIN:
             self._kept.append(connection)
         else:
             connection.close()
         return answer
 
-    def _send(self, connection: HTTPConnection) -> BaseHTTPResponse:
+    def _send(self, connection: HTTPConnection) -> HTTPResponse:
         request, parts = self._request, self._parts
         path = (parts.path or "/") + ("?" + parts.query if parts.query else "")
-        # It asks for an unencoded body by itself; one that is encoded all the same may be a bomb.
-        connection.request(
-            request.method, path, request.body, request.headers, preload_content=False, decode_content=False
-        )
+        connection.response_class = self._timed_response  # type: ignore[assignment]
+        connection.request(request.method, path, request.body, request.headers)
         return connection.getresponse()
 
-    def _read(self, response: BaseHTTPResponse) -> HttpAnswer:
+    def _timed_response(self, sock: socket.socket, **options: Any) -> HTTPResponse:
+        return HTTPResponse(_TimedReader(sock, self._time_left), **options)  # type: ignore[arg-type]
+
+    def _read(self, response: HTTPResponse) -> HttpAnswer:
         try:
             body, problem = _read_body(response, self._request.max_body_bytes)
             return HttpAnswer(response.status, response.headers, body, problem)
@@ -178,16 +169,52 @@ class _Exchange:
             response.close()
 
 
-def _read_body(response: BaseHTTPResponse, limit: int) -> tuple[bytes, str | None]:
+class _TimedReader(RawIOBase):
+    """Stands in for a socket where its answer is read; each read may take what is left of the exchange."""
+
+    def __init__(self, sock: socket.socket, time_left: Callable[[], float]) -> None:
+        self._sock = sock
+        self._raw = sock.makefile("rb", buffering=0)
+        self._time_left = time_left
+
+    def makefile(self, mode: str) -> BufferedReader:
+        return BufferedReader(self)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._sock.settimeout(self._time_left())
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def _read_body(response: HTTPResponse, limit: int) -> tuple[bytes, str | None]:
     encoding = response.headers.get("content-encoding", "identity")
+    # http.client asked for none; a body that is encoded all the same may be a bomb.
     if encoding.lower() != "identity":
         return b"", f"encoded as {shorten(encoding)}, which was not asked for"
-    body = b""
-    while chunk := response.read(limit + 1 - len(body)):  # a body that ends early raises at the empty read
-        body += chunk
-        if len(body) > limit:
-            return b"", f"longer than {limit} bytes"
+    body = response.read(limit + 1)
+    if len(body) > limit:
+        return b"", f"longer than {limit} bytes"
+    if response.length:
+        raise IncompleteRead(body, response.length)
     return body, None
+
+
+def _is_silent(sock: socket.socket) -> bool:
+    """Whether nothing waits to be read: neither the server's goodbye nor words that nobody asked for."""
+    sock.settimeout(0)
+    try:
+        socket.socket.recv(sock, 1, socket.MSG_PEEK)  # below TLS, which cannot peek
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 @lru_cache(maxsize=1)
@@ -198,6 +225,5 @@ def _tls() -> ssl.SSLContext:
 
 def _cause(error: Exception) -> str:
     """The kind of error and the system's words for it, but not its text: that can quote the request."""
-    root = error.__cause__ or error
-    words = getattr(root, "strerror", None)
-    return f"{type(root).__name__}: {words}" if words else type(root).__name__
+    words = getattr(error, "strerror", None)
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__

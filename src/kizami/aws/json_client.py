@@ -1,23 +1,19 @@
 """The AWS JSON protocol, through which SQS and DynamoDB are reached: sign, post, retry, name the error.
 
-botocore's signer with bodies built by hand starts in two thirds of the time of a botocore client and calls
-in half (docs/decisions.md has the measurements).
+It stands where a boto3 client could, at half its cold start and warm CPU (docs/decisions.md).
 """
 
 from __future__ import annotations
 
 import json
-import logging
+from datetime import UTC, datetime
 from math import inf
-from random import uniform
 from time import monotonic, sleep
-from typing import Any, cast
-
-from botocore.auth import SigV4Auth
-from botocore.awsrequest import AWSRequest
+from typing import Any
 
 from kizami.aws.account import Credentials, find_credentials, find_endpoint, find_region
 from kizami.aws.http_client import HttpAnswer, HttpClient, HttpFailure, HttpRequest
+from kizami.aws.signature import sign
 
 CALL_SECONDS = 8.0  # a whole call with its retries
 ATTEMPT_SECONDS = 3.0  # one attempt: a kept connection that died unseen must leave time for a fresh one
@@ -28,8 +24,6 @@ UNREACHABLE = "Unreachable"
 TRANSIENT_CODES = {UNREACHABLE, "ProvisionedThroughputExceededException", "RequestLimitExceeded"}
 
 Fields = dict[str, Any]
-
-logging.getLogger("botocore.auth").setLevel(logging.INFO)  # its debug lines quote the session token
 
 
 class AwsError(Exception):
@@ -64,7 +58,7 @@ class JsonClient:
             try:
                 return self._attempt(operation, parameters, min(ATTEMPT_SECONDS, deadline - monotonic()))
             except AwsError as error:
-                pause = next(pauses, inf) * uniform(0.5, 1)
+                pause = next(pauses, inf) * _jitter()
                 if not error.transient or monotonic() + pause >= deadline:
                     raise
             sleep(pause)
@@ -89,11 +83,16 @@ class JsonClient:
     def _signed(self, operation: str, body: bytes, credentials: Credentials, seconds: float) -> HttpRequest:
         region = find_region()
         url = find_endpoint(self._service, region)
-        target = f"{self._target_prefix}.{operation}"
-        request = AWSRequest("POST", url, {"Content-Type": self._content_type, "X-Amz-Target": target}, body)
-        # Read by the names of its fields; the class it is annotated with would be another 5 ms of import.
-        SigV4Auth(cast(Any, credentials), self._service, region).add_auth(request)
-        return HttpRequest("POST", url, dict(request.headers.items()), seconds, MAX_ANSWER_BYTES, body)
+        headers = {"Content-Type": self._content_type, "X-Amz-Target": f"{self._target_prefix}.{operation}"}
+        signed = sign(url, headers, body, credentials, region, self._service, datetime.now(UTC))
+        return HttpRequest("POST", url, signed, seconds, MAX_ANSWER_BYTES, body)
+
+
+def _jitter() -> float:
+    """Between a half and one, so that functions that were throttled together do not come back together."""
+    from random import uniform  # imported by the first retry, not by every cold start
+
+    return uniform(0.5, 1)
 
 
 def _read_object(answer: HttpAnswer) -> Fields | None:

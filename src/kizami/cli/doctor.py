@@ -16,7 +16,7 @@ from kizami.cli.printing import json_option, plural, print_json, print_table, sa
 from kizami.cli.settings import config_option, database_option, load_settings
 from kizami.errors import ConfigurationError
 from kizami.local.clock import SystemClock
-from kizami.targets import Target
+from kizami.targets import Config
 
 _SHOWN_TARGETS = 20
 _COLUMNS = (("", False), ("check", False), ("finding", False), ("remedy", False))
@@ -31,8 +31,7 @@ def command(as_json: bool, config: Path | None, database: Path) -> int:
 
     Each line has a finding and, where something is wrong, a remedy. Exit code 5 if a check failed.
     """
-    targets = load_settings(config).config.enabled_targets
-    checks = list(_examine(targets, database))
+    checks = list(_examine(load_settings(config).config, database))
     if as_json:
         print_json({"checks": [_fields(check) for check in checks]})
     else:
@@ -42,21 +41,23 @@ def command(as_json: bool, config: Path | None, database: Path) -> int:
     return CHECK_FAILED if failed else OK
 
 
-def _examine(targets: Sequence[Target], database: Path) -> Iterator[Check]:
+def _examine(config: Config, database: Path) -> Iterator[Check]:
     from kizami.cli.target_checks import check_targets
 
     yield check_sqlite()
     yield check_database(database)
     with ExitStack() as stack:
-        if is_needed(targets):
+        if is_needed(config):
             yield _check_port(stack)
-        yield check_clock(targets)
-        yield from check_targets(targets, SystemClock().now())
+        yield check_clock(config.enabled_targets)
+        yield from check_targets(config.enabled_targets, SystemClock().now())
 
 
 def _check_port(stack: ExitStack) -> Check:
     """The mock API is served here for the rest of the checks, unless it is there already."""
-    logging.getLogger("kizami.mock_api").setLevel(logging.CRITICAL)  # its requests are ours
+    log = logging.getLogger("kizami.mock_api")
+    stack.callback(log.setLevel, log.level)
+    log.setLevel(logging.CRITICAL)  # its requests are ours
     try:
         service = stack.enter_context(mock_service())
     except ConfigurationError as error:

@@ -52,6 +52,18 @@ lag = "0s"
 # [[targets]]
 # name = "orders"
 # url = "https://api.example.com"
+
+# The aggregation batch, which grants users their daily points; without this table it does not run.
+# [aggregation]
+# How often, from 1m to 24h; the users API; and the time zone that a day begins in.
+# every = "1h"
+# url = "http://127.0.0.1:3000"
+# time_zone = "Asia/Tokyo"
+
+# One table a company. Its key stands elsewhere, "env:NAME" or "file:PATH"; the mock API needs none.
+# [[aggregation.companies]]
+# id = "company-1"
+# key = "env:COMPANY_1_KEY"
 """
 
 

@@ -18,6 +18,8 @@ from kizami.errors import (
     ConfigurationError,
     InvalidInput,
     KizamiError,
+    QueueUnreachable,
+    StoreUnreachable,
 )
 
 # verb -> what it does, in the order of `kizami --help`; the verb's module is kizami.cli.<verb>.
@@ -34,6 +36,8 @@ VERBS = {
     "aggregate": "Grant users detected today a point, and show points.",
     "doctor": "Check this machine and every target.",
     "init": "Write a commented kizami.toml.",
+    "cost": "Estimate the monthly bill on AWS.",
+    "dashboard": "Serve the dashboard over a database.",
     "mock": "Serve the mock AI employee API.",
     "completion": "Print the completion script of your shell.",
 }
@@ -125,7 +129,7 @@ def exit_code(error: KizamiError) -> int:
         return USAGE
     if isinstance(error, ConfigurationError):
         return CONFIGURATION
-    if isinstance(error, ApiUnreachable):
+    if isinstance(error, ApiUnreachable | QueueUnreachable | StoreUnreachable):
         return UNREACHABLE
     return FAILURE
 

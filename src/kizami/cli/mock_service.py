@@ -5,14 +5,14 @@ from __future__ import annotations
 import http.client
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
 
 from kizami.errors import ConfigurationError
 from kizami.mock_api.server import DEFAULT_HOST, DEFAULT_PORT, MockServer
 from kizami.mock_api.users import users_key
-from kizami.targets import Target
+from kizami.targets import MOCK_API_URL, Config
 
 PLACE = f"{DEFAULT_HOST}:{DEFAULT_PORT}"
 
@@ -24,9 +24,10 @@ class MockService(Enum):
     ANOTHER = "another"
 
 
-def is_needed(targets: Iterable[Target]) -> bool:
-    """Whether a target asks the mock API at its usual place."""
-    return any(target.is_mock for target in targets)
+def is_needed(config: Config) -> bool:
+    """Whether a target, or the aggregation batch, asks the mock API at its usual place."""
+    aggregated = config.aggregation is not None and config.aggregation.url == MOCK_API_URL
+    return aggregated or any(target.is_mock for target in config.enabled_targets)
 
 
 @contextmanager
@@ -35,7 +36,7 @@ def mock_service() -> Iterator[MockService]:
 
     ConfigurationError if another program has its port.
     """
-    server = MockServer(users_key=users_key(os.environ))
+    server = MockServer(DEFAULT_HOST, DEFAULT_PORT, users_key=users_key(os.environ))
     try:
         server.__enter__()
     except ConfigurationError:

@@ -13,6 +13,8 @@ from kizami.local.lock import sole_daemon
 from kizami.local.options import Options
 from kizami.targets import Config
 
+RETRY_SECONDS = 0.5
+
 
 class Drain:
     """An engine at work that plans nothing new."""
@@ -20,7 +22,9 @@ class Drain:
     words = "no `kizami up` is running, so this process collects them"
 
     def __init__(self, path: Path, config: Config) -> None:
-        self._engine = Engine(path, Options(), SystemClock(), live=False)
+        # Somebody waits for it: a failure is tried again sooner than by a daemon.
+        options = Options(retry_seconds=RETRY_SECONDS)
+        self._engine = Engine(path, options, SystemClock(), live=False)
         self._config = config
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="drain", daemon=True)

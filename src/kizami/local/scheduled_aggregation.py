@@ -45,8 +45,6 @@ class ScheduledAggregation:
         self._schedule = schedule
         self._news.set()
         if self._thread is None:
-            # Each user is a line; here only what went wrong is of interest, and how a run ended.
-            logging.getLogger("kizami.aggregation").setLevel(logging.ERROR)
             self._thread = Thread(target=self._loop, name="kizami-aggregation", daemon=True)
             self._thread.start()
 

@@ -24,4 +24,4 @@ def log_answer(
         details["requestId"] = request_id
     if level == logging.WARNING:
         details["error"] = json.loads(response.body)["error"]
-    logger.log(level, "%s %s %d", method, path, response.status, extra=details)
+    logger.log(level, "request answered", extra=details)

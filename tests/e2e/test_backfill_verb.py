@@ -1,0 +1,193 @@
+"""`kizami backfill` as a real process: with a daemon, without one, interrupted, killed, and repeated."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from command import KIZAMI, environment, run_process
+from fault_server import FaultServer, answer, hang_before_headers, status
+from kizami.cli.exit_codes import CONFIGURATION, FAILURE, INTERRUPTED, OK
+from kizami.coverage import Span
+from kizami.local.lock import daemon_pid
+from kizami.local.missing import count_missing
+from kizami.local.reader import Reader
+from kizami.mock_api.server import MockServer
+from seeded import T0, at, bury_slots, make_database, queue_slots
+
+HOUR = ("--from", "2025-12-02T09:00:00Z", "--to", "2025-12-02T10:00:00Z")
+SLOTS, KEPT = 720, 620
+SPAN = Span(T0, at(SLOTS), 5)
+
+
+def configure(home: Path, url: str, settings: str = "") -> None:
+    (home / "kizami.toml").write_text(f'[[targets]]\nname = "calls"\nurl = "{url}"\n{settings}')
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """`calls` of the mock API, polled since T0, of which the last 100 slots are missing."""
+    make_database(tmp_path / "kizami.db", {"calls": range(KEPT)})
+    with MockServer(port=0) as server:
+        configure(tmp_path, server.url)
+        yield tmp_path
+
+
+def stored(home: Path) -> int:
+    with Reader.opened(home / "kizami.db") as reader:
+        return reader.stored_count("calls", SPAN.start, SPAN.end)
+
+
+def missing(home: Path) -> int:
+    with Reader.opened(home / "kizami.db") as reader:
+        return count_missing(reader, {"calls": SPAN})["calls"]
+
+
+@contextmanager
+def running(home: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A command at work; killed at the end if it still is."""
+    process = subprocess.Popen(
+        [*KIZAMI, *arguments],
+        cwd=home,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
+        time.sleep(0.05)
+
+
+def test_without_a_daemon_it_collects_the_missing_slots_itself(home: Path) -> None:
+    found = run_process("backfill", "--gaps", *HOUR, "--json", cwd=home)
+    assert found.code == OK, found.err
+    assert (found.json["asked"], found.json["stored"]) == (SLOTS - KEPT, SLOTS - KEPT)
+    assert "no `kizami up` is running, so this process collects them" in found.err
+    assert (stored(home), missing(home)) == (SLOTS, 0)
+
+
+def test_a_past_from_before_the_first_poll_is_collected_and_then_expected(home: Path) -> None:
+    whole = ("--from", "2025-12-02T08:59:00Z", "--to", "2025-12-02T10:00:00Z")
+    found = run_process("backfill", "calls", *whole, cwd=home)
+    assert found.code == OK, found.err
+    assert run_process("query", "calls", *whole, cwd=home).err == "kizami: 732/732 (100%) slots stored\n"
+
+
+def test_a_failure_is_tried_again(tmp_path: Path) -> None:
+    make_database(tmp_path / "kizami.db", {"calls": range(SLOTS - 3)})
+    with FaultServer(status(500, Retry_After="0"), then=answer()) as server:
+        configure(tmp_path, server.url)
+        found = run_process("backfill", "--gaps", *HOUR, cwd=tmp_path)
+    assert found.code == OK, found.err
+    assert (stored(tmp_path), len(server.requests)) == (SLOTS, 4)
+
+
+def test_what_is_given_up_is_a_dead_letter_with_its_reason(tmp_path: Path) -> None:
+    make_database(tmp_path / "kizami.db", {"calls": range(SLOTS - 1)})
+    queue_slots(tmp_path / "kizami.db", "calls", [SLOTS - 1], datetime.now(UTC), tried=4)
+    with FaultServer(status(500)) as server:
+        configure(tmp_path, server.url)
+        found = run_process("backfill", "--gaps", *HOUR, cwd=tmp_path)
+    assert (found.code, found.out) == (FAILURE, "")
+    assert "0 of 1 slot stored; `kizami dead-letters list` says why not the others" in found.err
+    (letter,) = run_process("dead-letters", "list", "--json", cwd=tmp_path).json["deadLetters"]
+    assert (letter["reason"], letter["receives"]) == ("status 500, expected 200", 5)
+
+
+def test_killed_in_the_middle_it_goes_on_where_it_was_when_repeated(home: Path) -> None:
+    whole = (home / "kizami.toml").read_text()
+    with FaultServer(*[answer()] * 40, then=hang_before_headers) as server:
+        configure(home, server.url)
+        with running(home, "backfill", "--gaps", *HOUR) as process:
+            wait_until(lambda: stored(home) == KEPT + 40, "the first forty slots")
+            process.kill()
+            process.wait()
+    assert missing(home) == 0  # the others are on the queue
+    (home / "kizami.toml").write_text(whole)
+    found = run_process("backfill", "--gaps", *HOUR, "--json", cwd=home)
+    assert found.code == OK, found.err
+    assert (found.json["asked"], found.json["stored"]) == (60, 60)  # none of the forty was asked for again
+    assert stored(home) == SLOTS
+
+
+def test_interrupted_it_says_how_to_go_on(tmp_path: Path) -> None:
+    make_database(tmp_path / "kizami.db", {"calls": range(KEPT)})
+    with FaultServer(hang_before_headers) as server:
+        configure(tmp_path, server.url)
+        with running(tmp_path, "backfill", "--gaps", *HOUR) as process:
+            wait_until(lambda: server.requests, "the first request")
+            process.send_signal(signal.SIGINT)
+            _, words = process.communicate(timeout=30)
+    assert process.returncode == INTERRUPTED
+    assert "interrupted; what is queued stays queued, and the same command goes on from here" in words
+    assert "Traceback" not in words
+    assert missing(tmp_path) == 0  # all of it is on the queue
+    assert stored(tmp_path) == KEPT
+
+
+def test_a_secret_that_is_not_there_is_one_line(home: Path) -> None:
+    configure(home, "http://127.0.0.1:9", 'headers = { Authorization = "env:NO_SUCH_TOKEN" }\n')
+    found = run_process("backfill", "--gaps", *HOUR, cwd=home)
+    assert (found.code, found.out) == (CONFIGURATION, "")
+    assert "the environment variable NO_SUCH_TOKEN is not set" in found.err
+
+
+class TestBesideADaemon:
+    @pytest.fixture
+    def daemon(self, home: Path) -> Iterator[subprocess.Popen[str]]:
+        """`kizami up`, which does not catch up by itself."""
+        with (home / "kizami.toml").open("a") as file:
+            file.write('catch_up = "0s"\ninterval = "5s"\n')
+        with running(home, "up", "--no-rows") as process:
+            wait_until(lambda: daemon_pid(home / "kizami.db"), "the daemon")
+            yield process
+
+    def test_the_daemon_collects_and_the_verb_waits_for_it(
+        self, home: Path, daemon: subprocess.Popen[str]
+    ) -> None:
+        found = run_process("backfill", "--gaps", *HOUR, "--json", cwd=home)
+        assert found.code == OK, found.err
+        assert "the running `kizami up` collects them" in found.err
+        assert (found.json["asked"], found.json["stored"]) == (SLOTS - KEPT, SLOTS - KEPT)
+        assert daemon.poll() is None
+        assert stored(home) == SLOTS
+
+    def test_every_reading_verb_works_while_it_runs(self, home: Path, daemon: subprocess.Popen[str]) -> None:
+        for verb in (
+            ["status"],
+            ["query", "calls", *HOUR],
+            ["chart", "calls", *HOUR],
+            ["gaps", *HOUR],
+            ["dead-letters", "list"],
+            ["export", *HOUR],
+            ["doctor"],
+        ):
+            found = run_process(*verb, cwd=home)
+            assert found.code == OK, (verb, found.err)
+        document = run_process("status", "--json", cwd=home).json
+        assert document["daemon"] == f"running (pid {daemon.pid})"
+
+    def test_dead_letters_that_are_redriven_are_collected_by_it(
+        self, home: Path, daemon: subprocess.Popen[str]
+    ) -> None:
+        bury_slots(home / "kizami.db", "calls", [700, 701], "status 500, expected 200", datetime.now(UTC))
+        assert run_process("dead-letters", "redrive", "--json", cwd=home).json == {"redriven": 2}
+        wait_until(lambda: stored(home) == KEPT + 2, "the redriven slots")

@@ -1,0 +1,93 @@
+"""`-c profile=production`: what the seeds recommend for production."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from template import HANDLERS, Template, all_policies, flat, synthesize
+
+NETWORK = {"ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces"}
+
+
+@pytest.fixture(scope="module")
+def template() -> Template:
+    return synthesize(profile="production")
+
+
+def key_of(template: Template, use: str) -> dict:
+    keys = template.resources("AWS::KMS::Key")
+    (id,) = [id for id in keys if use in id]
+    assert keys[id]["Properties"]["EnableKeyRotation"] is True
+    assert keys[id]["DeletionPolicy"] == "Retain"
+    return {"Fn::GetAtt": [id, "Arn"]}
+
+
+def test_the_mock_api_requires_a_key_that_the_template_does_not_contain(template: Template) -> None:
+    assert all(m["Properties"]["ApiKeyRequired"] for m in template.resources("AWS::ApiGateway::Method").values())
+    (secret,) = template.resources("AWS::SecretsManager::Secret")
+    value = json.dumps(template.the("AWS::ApiGateway::ApiKey")["Value"])
+    assert "{{resolve:secretsmanager:" in value
+    assert secret in value
+
+
+def test_the_collector_gets_the_keys_reference_and_may_read_exactly_that_secret(template: Template) -> None:
+    (secret,) = template.resources("AWS::SecretsManager::Secret")
+    reference = template.environment("collector")["KIZAMI_API_KEY"]
+    assert reference == {"Fn::Join": ["", ["secretsmanager:", {"Ref": secret}]]}
+    readable = [target for action, target in template.grants("collector") if action.startswith("secretsmanager:")]
+    assert readable == [f"{{{secret}}}"]
+
+
+def test_the_mocks_key_is_not_sent_to_somebody_elses_api() -> None:
+    other = synthesize(profile="production", api_base_url="https://api.example.com")
+    assert "KIZAMI_API_KEY" not in other.environment("collector")
+    own = synthesize(profile="production", api_base_url="https://api.example.com", api_key_secret="prod/key")
+    assert own.environment("collector")["KIZAMI_API_KEY"] == "secretsmanager:prod/key"
+
+
+@pytest.mark.parametrize("name", HANDLERS)
+def test_every_function_is_in_private_subnets_and_reaches_only_https(template: Template, name: str) -> None:
+    network = template.function(name)["VpcConfig"]
+    subnets = template.resources("AWS::EC2::Subnet")
+    for subnet in network["SubnetIds"]:
+        assert subnets[subnet["Ref"]]["Properties"]["MapPublicIpOnLaunch"] is False
+    group = template.the("AWS::EC2::SecurityGroup")
+    assert [(rule["FromPort"], rule["ToPort"]) for rule in group["SecurityGroupEgress"]] == [(443, 443)]
+    assert "SecurityGroupIngress" not in group
+
+
+def test_a_target_on_another_port_is_let_out_too(tmp_path) -> None:
+    config = tmp_path / "kizami.toml"
+    config.write_text('[[targets]]\nname = "orders"\nurl = "https://api.example.com:8443"\n')
+    template = synthesize(profile="production", config=str(config))
+    ports = {rule["FromPort"] for rule in template.the("AWS::EC2::SecurityGroup")["SecurityGroupEgress"]}
+    assert ports == {443, 8443}
+
+
+def test_tables_queues_logs_and_alarms_are_encrypted_with_keys_of_our_own(template: Template) -> None:
+    encrypted = {"KMSMasterKeyId": key_of(template, "TableKey"), "SSEEnabled": True, "SSEType": "KMS"}
+    for table in template.resources("AWS::DynamoDB::Table").values():
+        assert table["Properties"]["SSESpecification"] == encrypted
+    for queue in template.resources("AWS::SQS::Queue").values():
+        assert queue["Properties"]["KmsMasterKeyId"] == key_of(template, "QueueKey")
+    for group in template.resources("AWS::Logs::LogGroup").values():
+        assert group["Properties"]["KmsKeyId"] == key_of(template, "LogKey")
+    topic = template.the("AWS::SNS::Topic")
+    assert topic["KmsMasterKeyId"] == key_of(template, "QueueKey")
+
+
+def test_a_key_is_used_only_through_the_service_it_protects(template: Template) -> None:
+    statements = [s for s in all_policies(template) if "kms:" in json.dumps(s["Action"])]
+    services = {s["Condition"]["StringEquals"]["kms:ViaService"].split(".")[0] for s in statements}
+    assert services == {"sqs", "dynamodb"}
+
+
+def test_the_only_wildcards_are_the_companies_keys_and_the_one_that_lambda_needs_for_a_network(
+    template: Template,
+) -> None:
+    for statement in all_policies(template):
+        if "*" in json.dumps(statement["Resource"]) and "flow" not in json.dumps(statement).lower():
+            is_network = set(statement["Action"]) >= NETWORK
+            assert is_network or flat(statement["Resource"]).endswith(":secret:kizami/aggregation/*")
