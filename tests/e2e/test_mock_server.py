@@ -18,6 +18,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from kizami import serving
 from kizami.errors import ConfigurationError
 from kizami.mock_api import application
 from kizami.mock_api.server import MockServer
