@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aws_cdk import Aws, Stack
+from aws_cdk import ArnFormat, Aws, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
@@ -84,7 +84,9 @@ def _require_deployable(target: Target, settings: Settings) -> None:
 
 
 def _for_logs(stack: Stack) -> iam.PolicyStatement:
-    groups = stack.format_arn(service="logs", resource="log-group", resource_name="*", arn_format=None)
+    groups = stack.format_arn(
+        service="logs", resource="log-group", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
+    )
     return iam.PolicyStatement(
         principals=[iam.ServicePrincipal(f"logs.{stack.region}.amazonaws.com")],
         actions=["kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:Describe*"],

@@ -97,6 +97,10 @@ class DeployedStack:
         self._physical = {r["LogicalResourceId"]: r["PhysicalResourceId"] for r in answer["StackResources"]}
         self._template = template
 
+    def delete(self) -> None:
+        """Its rules would go on firing."""
+        self.aws.client("cloudformation").delete_stack(StackName=self.name)
+
     def physical(self, logical_id: str) -> str:
         return self._physical[logical_id]
 

@@ -1,4 +1,4 @@
-"""What can be read off either home while it works: the queue's depth, lateness, and dead letters (values)."""
+"""What can be read off either home while it works: the queue's depth, lateness, dead letters, buckets (values)."""
 
 from __future__ import annotations
 
@@ -38,6 +38,10 @@ class Lateness:
     max_ms: int
 
 
+# What orders dead letters: when it died (or was sent, where that is not told), its slot, its metric.
+DeadLetterKey = tuple[datetime, datetime, str]
+
+
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
     """A slot that was given up: how often it was tried, from when to when, and its last error."""
@@ -52,9 +56,25 @@ class DeadLetter:
     backfill: bool
 
     @property
+    def key(self) -> DeadLetterKey:
+        """Its place among the dead letters; where nobody knows when it died, by when it was sent."""
+        return self.died_at or self.sent_at, self.slot, self.metric
+
+    @property
     def message(self) -> ScheduleMessage:
         """The message that nobody could settle."""
         return ScheduleMessage(Window(self.slot, shift(self.slot, self.interval_seconds)), self.metric)
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """The stored counts of a stretch of slots, to be drawn together."""
+
+    start: datetime
+    stored: int
+    lowest: int
+    highest: int
+    total: int
 
 
 def lateness_of(ascending: Sequence[tuple[int, int]]) -> Lateness:

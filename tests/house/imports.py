@@ -14,11 +14,12 @@ from house.tree import Fault, module_name, place, sources, syntax
 MAY_KNOW = {
     "core": {"aggregation"},
     "aggregation": {"core"},
-    "mock_api": {"core", "aggregation"},  # it serves the batch's users API and checks the batch's signature
+    "serving": {"core"},
+    "mock_api": {"core", "aggregation", "serving"},  # it serves the batch's users API and checks its signature
     "aws": {"core", "aggregation", "mock_api"},
     "local": {"core", "aggregation", "mock_api"},
-    "dashboard": {"core", "aggregation", "local"},  # it shows what this machine collects
-    "cli": {"core", "aggregation", "mock_api", "aws", "local", "dashboard"},
+    "dashboard": {"core", "aggregation", "local", "serving"},  # it shows what this machine collects
+    "cli": {"core", "aggregation", "mock_api", "aws", "local", "dashboard", "serving"},
 }
 
 # The parts of the standard library that compute and nothing else: no clock, file, socket, process, randomness.

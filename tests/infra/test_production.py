@@ -78,6 +78,14 @@ def test_tables_queues_logs_and_alarms_are_encrypted_with_keys_of_our_own(templa
     assert topic["KmsMasterKeyId"] == key_of(template, "QueueKey")
 
 
+def test_the_log_service_may_use_its_key_for_log_groups_of_this_account(template: Template) -> None:
+    (key,) = [key for id, key in template.resources("AWS::KMS::Key").items() if "LogKey" in id]
+    statements = key["Properties"]["KeyPolicy"]["Statement"]
+    (service,) = [s for s in statements if s["Principal"] == {"Service": "logs.us-east-1.amazonaws.com"}]
+    groups = flat(service["Condition"]["ArnLike"]["kms:EncryptionContext:aws:logs:arn"])
+    assert groups == "arn:{AWS::Partition}:logs:us-east-1:{AWS::AccountId}:log-group:*"
+
+
 def test_a_key_is_used_only_through_the_service_it_protects(template: Template) -> None:
     statements = [s for s in all_policies(template) if "kms:" in json.dumps(s["Action"])]
     services = {s["Condition"]["StringEquals"]["kms:ViaService"].split(".")[0] for s in statements}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from infra.settings import Profile, Settings, settings_from_context
 
 from kizami.aggregation.batch import RESERVE_SECONDS
 from kizami.errors import ConfigurationError
+from template import synthesize
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,6 +32,12 @@ def test_values_come_as_text_from_the_command_line_and_typed_from_cdk_json() -> 
     typed = {"visibility_seconds": 240, "retain_data": False, "profile": "production", "region": "ap-northeast-1"}
     assert settings_from_context(text) == settings_from_context(typed)
     assert settings_from_context(text).profile is Profile.PRODUCTION
+
+
+def test_the_region_is_the_deployments() -> None:
+    manifest = json.loads((synthesize(region="ap-northeast-1").directory / "manifest.json").read_text())
+    stack = manifest["artifacts"]["DataCollectionSchedulerStack"]
+    assert stack["environment"] == "aws://unknown-account/ap-northeast-1"
 
 
 def test_cdks_own_context_is_passed_over() -> None:

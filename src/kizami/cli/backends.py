@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from functools import wraps
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -122,7 +123,7 @@ class Backend(Protocol):
         """From now on the metric's slots are expected from `slot` on, if they were not before."""
 
     def queued(self, spans: Mapping[str, Span]) -> int:
-        """How many slots of the spans are on the queue to be backfilled, as far as that can be told."""
+        """How many slots of the spans are on the queue, as far as that can be told."""
 
     def left_to_collect(self, spans: Mapping[str, Span]) -> int:
         """How many slots are still to be settled after `send_backfill`; to be asked every `look_seconds`."""
@@ -163,12 +164,12 @@ class Home:
 
 
 def _open_aws(home: Home) -> AbstractContextManager[Backend]:
-    try:
-        from kizami.cli.aws_backend import AwsBackend
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            "--backend aws", f"needs {error.name}, which is not installed; pip install 'kizami[aws]'"
-        ) from None
+    for package in ("botocore", "urllib3"):
+        if find_spec(package) is None:
+            problem = f"needs {package}, which is not installed; pip install 'kizami[aws]'"
+            raise ConfigurationError("--backend aws", problem)
+    from kizami.cli.aws_backend import AwsBackend
+
     return AwsBackend.opened(home)
 
 

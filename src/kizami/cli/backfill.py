@@ -103,7 +103,7 @@ def _show(plan: Plan, as_json: bool) -> int:
         print_json({"missing": plan.missing, "waiting": plan.waiting, "gaps": gap_list(plan.gaps)})
     else:
         print_gaps(plan.gaps)
-    say(f"{plural(plan.missing, 'slot')} would be asked for{_waiting_words(plan)}")
+    say(f"{_task_words(plan)}; nothing was done")
     return OK
 
 
@@ -132,7 +132,7 @@ def _have_collected(backend: Backend, plan: Plan) -> int:
     """Put the missing slots on the queue and wait until they are settled; how many there were in all."""
     try:
         with backend.collector(plan.gaps) as collector:
-            say(f"{plural(plan.missing, 'slot')} to ask for{_waiting_words(plan)}; {collector.words}")
+            say(f"{_task_words(plan)}; {collector.words}")
             asked = _send(backend, plan) + plan.waiting
             _wait(backend, plan, asked, collector)
             return asked
@@ -141,8 +141,10 @@ def _have_collected(backend: Backend, plan: Plan) -> int:
         raise
 
 
-def _waiting_words(plan: Plan) -> str:
-    return f", {plan.waiting:,} more are on the queue already" if plan.waiting else ""
+def _task_words(plan: Plan) -> str:
+    missing = f"{plural(plan.missing, 'slot')} to ask for" if plan.missing or not plan.waiting else ""
+    waiting = f"{plural(plan.waiting, 'slot')} on the queue already" if plan.waiting else ""
+    return ", ".join(filter(None, (missing, waiting)))
 
 
 def _count_unstored(backend: Backend, spans: Mapping[str, Span]) -> int:

@@ -19,7 +19,7 @@ class ConfigWatch:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._stamp = self._read_stamp()
+        self._stamp = stamp_of(path)
         self._asked = False
 
     def ask(self) -> None:
@@ -28,7 +28,7 @@ class ConfigWatch:
 
     def new_config(self) -> Config | None:
         """What the file says now, if that is news."""
-        stamp = self._read_stamp()
+        stamp = stamp_of(self._path)
         if self._path is None or (stamp == self._stamp and not self._asked):
             return None
         self._stamp, self._asked = stamp, False
@@ -38,9 +38,11 @@ class ConfigWatch:
             logger.error("the new configuration is refused; the old one goes on", extra={"reason": str(error)})
             return None
 
-    def _read_stamp(self) -> Stamp:
-        try:
-            status = self._path.stat() if self._path else None
-        except OSError:
-            return None
-        return (status.st_mtime_ns, status.st_size, status.st_ino) if status else None
+
+def stamp_of(path: Path | None) -> Stamp:
+    """What tells one version of a file from the next; None if there is none."""
+    try:
+        status = path.stat() if path else None
+    except OSError:
+        return None
+    return (status.st_mtime_ns, status.st_size, status.st_ino) if status else None

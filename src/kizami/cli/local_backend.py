@@ -16,8 +16,8 @@ from kizami.local.clock import SystemClock
 from kizami.local.database import open_database, sqlite_errors, transaction
 from kizami.local.dead_letters import DeadLetters
 from kizami.local.lock import daemon_pid
-from kizami.local.metrics import KnownMetric, expect_from
-from kizami.local.missing import count_backfill, count_missing, find_missing
+from kizami.local.metrics import expect_from
+from kizami.local.missing import count_missing, count_pending, find_missing
 from kizami.local.queue import SqliteQueue
 from kizami.local.reader import Reader
 from kizami.messages import MetricRecord, ScheduleMessage
@@ -93,7 +93,7 @@ class LocalBackend:
         return local_collector(self._home.database, self._settings, metrics)
 
     def queued(self, spans: Mapping[str, Span]) -> int:
-        return count_backfill(self._reader, spans)
+        return sum(count_pending(self._reader, spans).values())
 
     def left_to_collect(self, spans: Mapping[str, Span]) -> int:
         return self.queued(spans)
@@ -115,22 +115,20 @@ class LocalBackend:
 
     @property
     def _all_metrics(self) -> dict[str, Metric]:
-        metrics = {name: self._metric(known) for name, known in self._reader.metrics().items()}
-        now = SystemClock().now()
+        polling, now = self._polling(), SystemClock().now()
+        unlisted = Polling.REMOVED if self._settings.path else Polling.ON
+        metrics = {
+            name: Metric(name, each.interval_seconds, each.lag_seconds, each.first_slot, polling.get(name, unlisted))
+            for name, each in self._reader.metrics().items()
+        }
         for target in self._settings.config.targets if self._settings.path else ():
             if target.name not in metrics:
                 pace = target.interval_seconds, target.lag_seconds
-                metrics[target.name] = Metric(target.name, *pace, now, self._polling[target.name])
+                metrics[target.name] = Metric(target.name, *pace, now, polling[target.name])
         return metrics
 
-    def _metric(self, known: KnownMetric) -> Metric:
-        polling = self._polling.get(known.name, Polling.REMOVED if self._settings.path else Polling.ON)
-        return Metric(known.name, known.interval_seconds, known.lag_seconds, known.first_slot, polling)
-
-    @cached_property
     def _polling(self) -> dict[str, Polling]:
-        """What the file says of each target; without a file, whatever the database knows goes on."""
-        if self._settings.path is None:
-            return {}
-        targets = self._settings.config.targets
-        return {target.name: Polling.ON if target.enabled else Polling.PAUSED for target in targets}
+        """What the file and the dashboard say of each; without a file, whatever the database knows goes on."""
+        targets = self._settings.config.targets if self._settings.path else ()
+        polling = {target.name: Polling.ON if target.enabled else Polling.PAUSED for target in targets}
+        return polling | dict.fromkeys(self._reader.paused(), Polling.PAUSED)

@@ -37,6 +37,7 @@ VERBS = {
     "doctor": "Check this machine and every target.",
     "init": "Write a commented kizami.toml.",
     "cost": "Estimate the monthly bill on AWS.",
+    "dashboard": "Serve the dashboard over a database.",
     "mock": "Serve the mock AI employee API.",
     "completion": "Print the completion script of your shell.",
 }

@@ -17,11 +17,14 @@ from kizami.cli.config_watch import ConfigWatch
 from kizami.cli.exit_codes import INTERRUPTED, OK
 from kizami.cli.mock_service import MockService, is_needed, mock_service
 from kizami.cli.settings import Decorator, Settings, config_option, database_option, load_settings
+from kizami.dashboard import DEFAULT_PORT
+from kizami.errors import ConfigurationError
 from kizami.local.clock import SystemClock
 from kizami.local.database import require_intact
 from kizami.local.engine import Engine, StoredRecord
 from kizami.local.lock import sole_daemon
 from kizami.local.options import Options
+from kizami.local.pauses import PauseWatch
 from kizami.local.scheduled_aggregation import ScheduledAggregation
 from kizami.logs import use_logs
 from kizami.targets import MOCK_API_URL, Config, Target
@@ -45,6 +48,14 @@ def _limit(flag: str, variable: str, kind: click.ParamType[Any], words: str) -> 
 @database_option
 @click.option("--mock/--no-mock", default=None, help="Serve the mock API too; by default if a target asks it.")
 @click.option("--rows/--no-rows", default=True, help="Print stored rows (JSON lines) if stdout is no terminal.")
+@click.option("--dashboard/--no-dashboard", default=True, help="Serve the dashboard on 127.0.0.1.")
+@click.option(
+    "--dashboard-port",
+    type=click.IntRange(0, 65535),
+    envvar="KIZAMI_DASHBOARD_PORT",
+    show_envvar=True,
+    help=f"Its port; 0 lets the system choose.  [default: {DEFAULT_PORT}]",
+)
 @click.option("--spread/--no-spread", default=True, help="Spread polls evenly over the interval.")
 @_limit("--max-in-flight", "KIZAMI_MAX_IN_FLIGHT", _COUNT, "Requests in flight at once.")
 @_limit("--max-per-host", "KIZAMI_MAX_PER_HOST", _COUNT, "Requests in flight at once to one host.")
@@ -57,7 +68,15 @@ def _limit(flag: str, variable: str, kind: click.ParamType[Any], words: str) -> 
 )
 @_limit("--visibility-seconds", "KIZAMI_VISIBILITY_SECONDS", _SECONDS, "How long a message in hand is hidden.")
 @_limit("--backfill-per-second", "KIZAMI_BACKFILL_PER_SECOND", _COUNT, "Retries and backfill a second, at most.")
-def command(config: Path | None, database: Path, mock: bool | None, rows: bool, **options: Any) -> int:
+def command(
+    config: Path | None,
+    database: Path,
+    mock: bool | None,
+    rows: bool,
+    dashboard: bool,
+    dashboard_port: int | None,
+    **options: Any,
+) -> int:
     """Poll the targets of kizami.toml and keep one record for every slot in one SQLite file.
 
     Without a file it polls the mock API, which it serves on port 3000. What was missed while it did not run
@@ -72,11 +91,15 @@ def command(config: Path | None, database: Path, mock: bool | None, rows: bool, 
         if mock or (mock is None and is_needed(settings.config)):
             _serve_mock(stack)
         _warn_of_early_asking(targets)
+        if dashboard:
+            _serve_dashboard(stack, database, settings, dashboard_port)
         return _run(stack, settings, database, Options(**options), rows)
 
 
 def _run(stack: ExitStack, settings: Settings, database: Path, options: Options, rows: bool) -> int:
     watch = ConfigWatch(settings.path)
+    pauses = PauseWatch(database, settings.config, watch.new_config)
+    stack.callback(pauses.close)
     watchers: list[Any] = []
 
     def show(records: list[StoredRecord]) -> None:
@@ -87,7 +110,7 @@ def _run(stack: ExitStack, settings: Settings, database: Path, options: Options,
     stack.callback(aggregation.close)
 
     def new_config() -> Config | None:
-        config = watch.new_config()
+        config = pauses.new_config()
         if config is not None:
             aggregation.use(config.aggregation)
         return config
@@ -110,7 +133,7 @@ def _run(stack: ExitStack, settings: Settings, database: Path, options: Options,
         logging.ERROR
     )  # each user is a line; its outcome is told anyway
     aggregation.use(settings.config.aggregation)
-    engine.run(settings.config)
+    engine.run(pauses.config)
     return INTERRUPTED if interrupted else OK
 
 
@@ -133,6 +156,23 @@ def _serve_mock(stack: ExitStack) -> None:
     logging.getLogger("kizami.mock_api").setLevel(logging.WARNING)  # each request is a stored row anyway
     if stack.enter_context(mock_service()) is MockService.ANOTHER:
         logger.info("the mock API is running already; it is used", extra={"url": MOCK_API_URL})
+
+
+def _serve_dashboard(stack: ExitStack, database: Path, settings: Settings, port: int | None) -> None:
+    from kizami.cli.dashboard import local_source
+    from kizami.dashboard.server import DashboardServer
+
+    server = DashboardServer(local_source(database, settings), port=DEFAULT_PORT if port is None else port)
+    try:
+        stack.enter_context(server)
+    except ConfigurationError as error:
+        # Who asked for a port wants it; else whatever has the usual one must not keep us from collecting.
+        remedy = "choose another with --dashboard-port, or --no-dashboard"
+        if port is not None:
+            raise ConfigurationError(error.place, f"the dashboard cannot listen there; {remedy}") from None
+        logger.warning("the dashboard is not served: its port is in use", extra={"remedy": remedy})
+        return
+    logger.info("the dashboard is served", extra={"url": server.url})
 
 
 def _warn_of_early_asking(targets: Sequence[Target]) -> None:

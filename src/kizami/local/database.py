@@ -64,12 +64,17 @@ CREATE TABLE tallies (
     metric_id INTEGER NOT NULL,
     stored    INTEGER NOT NULL,
     newest    INTEGER NOT NULL,
+    lowest    INTEGER NOT NULL,                 -- of the counts, so that a chart of a month reads 4,320 rows
+    highest   INTEGER NOT NULL,
+    total     INTEGER NOT NULL,                 -- 600 counts of 2^53 still fit
     PRIMARY KEY (bucket, metric_id)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TRIGGER slots_are_tallied AFTER INSERT ON slots BEGIN
-    INSERT INTO tallies VALUES ({tally_bucket("new.slot")}, new.metric_id, 1, new.slot)
-    ON CONFLICT DO UPDATE SET stored = stored + 1, newest = max(newest, new.slot);
+    INSERT INTO tallies
+    VALUES ({tally_bucket("new.slot")}, new.metric_id, 1, new.slot, new.count, new.count, new.count)
+    ON CONFLICT DO UPDATE SET stored = stored + 1, newest = max(newest, new.slot),
+        lowest = min(lowest, new.count), highest = max(highest, new.count), total = total + new.count;
 END;
 
 CREATE TRIGGER slots_never_change BEFORE UPDATE ON slots BEGIN
@@ -104,6 +109,11 @@ CREATE TABLE dead_letters (
     reason    TEXT    NOT NULL,
     PRIMARY KEY (slot, metric_id)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE pauses (
+    metric_id INTEGER PRIMARY KEY,              -- not polled until it is resumed, also after a restart
+    since_ms  INTEGER NOT NULL
+) STRICT;
 """
 
 _SCHEMA_2 = """
@@ -140,6 +150,8 @@ def open_database(path: Path, *, create: bool = False) -> apsw.Connection:
         _require_kizami_header(path)
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
+            # Before anything is read: a daemon that is just ending locks the whole file for a moment.
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
             # The header may be older than what the write-ahead log holds.
             _require_known_schema(path, _schema_version(connection))
             _configure(connection)
@@ -252,7 +264,6 @@ def _require_known_schema(path: Path, version: int) -> None:
 
 
 def _configure(connection: apsw.Connection) -> None:
-    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     for pragma in (
         "synchronous = FULL",  # NORMAL loses acknowledged rows on power loss
         "cache_size = -16384",

@@ -15,12 +15,19 @@ from kizami.local.database import open_database, sqlite_errors, transaction
 from kizami.local.moments import from_ms, from_seconds, to_ms, to_seconds
 from kizami.local.queue import PIECE
 from kizami.ports import Clock
-from kizami.readings import DeadLetter
+from kizami.readings import DeadLetter, DeadLetterKey
 
 _SELECT = """
 SELECT d.slot, name, seconds, receives, sent_ms, died_ms, reason, priority
 FROM dead_letters AS d JOIN metrics ON id = metric_id
 """
+_NEWEST = (
+    _SELECT
+    + """
+WHERE (?1 IS NULL OR name = ?1) AND (?3 IS NULL OR (died_ms, d.slot, name) < (?3, ?4, ?5))
+ORDER BY died_ms DESC, d.slot DESC, name DESC LIMIT ?2
+"""
+)
 # ?1 is a JSON array of [slot, metric name].
 _THESE = """
 (slot, metric_id) IN (SELECT value ->> 0, metrics.id FROM json_each(?1) JOIN metrics ON name = value ->> 1)
@@ -40,11 +47,20 @@ class DeadLetters:
         self._clock = clock
         self._connection = open_database(path)
 
-    def newest(self, metric: str | None = None, limit: int = -1) -> list[DeadLetter]:
-        """Those of one metric or of all, newest first; no limit if it is negative."""
-        sql = _SELECT + "WHERE ?1 IS NULL OR name = ?1 ORDER BY died_ms DESC, slot DESC, name LIMIT ?2"
+    def newest(
+        self, metric: str | None = None, limit: int = -1, before: DeadLetterKey | None = None
+    ) -> list[DeadLetter]:
+        """Those of one metric or of all, newest first, from after `before` on; no limit if it is negative."""
+        key = (to_ms(before[0]), to_seconds(before[1]), before[2]) if before else (None, None, None)
         with sqlite_errors(QueueError, self._path):
-            return [_dead_letter(row) for row in self._connection.execute(sql, (metric, limit))]
+            return [_dead_letter(row) for row in self._connection.execute(_NEWEST, (metric, limit, *key))]
+
+    def between(self, metric: str, start: datetime, end: datetime) -> list[DeadLetter]:
+        """Those of the metric's slots in [start, end), oldest slot first."""
+        sql = _SELECT + "WHERE name = ? AND d.slot >= ? AND d.slot < ? ORDER BY d.slot"
+        with sqlite_errors(QueueError, self._path):
+            rows = self._connection.execute(sql, (metric, to_seconds(start), to_seconds(end)))
+            return [_dead_letter(row) for row in rows]
 
     def of_slot(self, metric: str, slot: datetime) -> DeadLetter | None:
         """The dead letter of one slot, if it is dead."""

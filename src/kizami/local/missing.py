@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from kizami.coverage import Gap, Span
-from kizami.local.batches import BACKFILL
 from kizami.local.database import TALLY_SECONDS
 from kizami.local.moments import from_seconds, to_seconds
 from kizami.local.reader import Reader
@@ -66,9 +65,14 @@ def count_missing(reader: Reader, spans: Mapping[str, Span]) -> dict[str, int]:
     return {name: max(0, stored[name].missing - unstored.get(name, 0)) for name in spans}
 
 
-def count_backfill(reader: Reader, spans: Mapping[str, Span]) -> int:
-    """How many slots of the spans are on the queue to be backfilled."""
-    return sum(_counts_in(reader, f"(SELECT * FROM messages WHERE priority = {BACKFILL})", spans).values())
+def count_pending(reader: Reader, spans: Mapping[str, Span]) -> dict[str, int]:
+    """How many slots of each metric's span are on the queue; metrics with none are left out."""
+    return _counts_in(reader, "messages", spans)
+
+
+def count_dead(reader: Reader, spans: Mapping[str, Span]) -> dict[str, int]:
+    """How many slots of each metric's span are dead letters; metrics with none are left out."""
+    return _counts_in(reader, "dead_letters", spans)
 
 
 def _counts_in(reader: Reader, rows: str, spans: Mapping[str, Span]) -> dict[str, int]:

@@ -22,6 +22,7 @@ from kizami.local.batches import BACKFILL
 from kizami.local.database import TALLY_SECONDS, open_database, sqlite_errors
 from kizami.local.metrics import KnownMetric, known_metric, known_metrics
 from kizami.local.moments import from_ms, from_seconds, to_ms, to_seconds
+from kizami.local.pauses import paused_metrics
 from kizami.messages import MetricRecord
 from kizami.readings import Lateness, QueueDepth, lateness_of
 
@@ -124,6 +125,11 @@ class Reader:
         """Every metric that was ever polled, by name."""
         with sqlite_errors(StoreError, self._path):
             return known_metrics(self._connection)
+
+    def paused(self) -> dict[str, datetime]:
+        """The metrics that are paused from the dashboard, and since when."""
+        with sqlite_errors(StoreError, self._path):
+            return paused_metrics(self._connection)
 
     def newest_slots(self) -> dict[str, datetime]:
         """The newest stored slot of each metric that has one."""

@@ -1,139 +1,21 @@
-"""The mock API on a socket, as a part of another program: uvicorn reads HTTP, the application answers.
-
-async with MockServer(port=0) as server: ...    # in a running event loop
-with MockServer(port=0) as server: ...          # in a thread of its own
-"""
+"""The mock API on a socket, as part of another program (`kizami up`, the tests) or of its own (`kizami mock`)."""
 
 from __future__ import annotations
 
-import asyncio
-import errno
-import ipaddress
-import logging
-import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
-from typing import Self
-
-import uvicorn
 
 from kizami.aggregation.signing import ApiKey
-from kizami.errors import ConfigurationError
 from kizami.mock_api.application import application
 from kizami.mock_api.users import MOCK_USERS_KEY
+from kizami.serving import HttpServer
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 3000  # Requirement 5.4
 
-MAX_HEAD_BYTES = 16 * 1024
-# Longer than any interval: a poller's connection must not close just as it asks again.
-KEEP_ALIVE_SECONDS = 75
-SHUTDOWN_GRACE_SECONDS = 1
 
-_REMEDIES = {
-    errno.EADDRINUSE: "the port is in use; stop the program that has it or choose another with --port",
-    errno.EACCES: "the port may not be used; choose one from 1024 up with --port",
-    errno.EADDRNOTAVAIL: "is not an address of this machine; choose another with --host",
-}
-
-
-class MockServer:
-    """Listens from the start of its `with` or `async with` block, at `url`, until the end of it.
-
-    Signals stay with the program that it is a part of. ConfigurationError where it can't listen.
-    """
+class MockServer(HttpServer):
+    """Listens from the start of its `with` or `async with` block, at `url`, until the end of it."""
 
     def __init__(
         self, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT, users_key: ApiKey = MOCK_USERS_KEY
     ) -> None:
-        self.host, self.port = host, port
-        self._users_key = users_key
-
-    @property
-    def url(self) -> str:
-        """Where it listens; `port` is by now the one that the system chose in place of 0."""
-        address = self.address
-        return f"http://[{address}]:{self.port}" if address.version == 6 else f"http://{address}:{self.port}"
-
-    def _listen(self) -> None:
-        self._socket = listen(self.host, self.port)
-        address, self.port = self._socket.getsockname()[:2]
-        self.address = ipaddress.ip_address(address)
-        self._uvicorn = _Server(_settings(self._users_key))
-
-    async def _serve(self) -> None:
-        with self._socket:
-            await self._uvicorn.serve([self._socket])
-
-    async def __aenter__(self) -> Self:
-        self._listen()
-        self._task = asyncio.create_task(self._serve())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._uvicorn.should_exit = True
-        await self._task
-
-    def __enter__(self) -> Self:
-        self._listen()
-        self._thread = threading.Thread(target=asyncio.run, args=[self._serve()], name="kizami-mock-api")
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._uvicorn.should_exit = True
-        self._thread.join()
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens on the host's first address (IPv4 before IPv6), else ConfigurationError."""
-    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    if not 0 <= port <= 65535:
-        raise ConfigurationError(place, "a port is a number from 0 to 65535; choose one with --port")
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        raise ConfigurationError(place, "there is no such host; choose another with --host") from None
-    family, _, _, _, address = min(found, key=lambda info: info[0] != socket.AF_INET)
-    try:
-        return socket.create_server(address, family=family, backlog=1024)
-    except OSError as error:
-        problem = _REMEDIES.get(error.errno or 0, f"can't be listened on: {error.strerror}")
-        raise ConfigurationError(place, problem) from None
-
-
-def _settings(users_key: ApiKey) -> uvicorn.Config:
-    return uvicorn.Config(
-        partial(application, users_key=users_key),
-        http="h11",
-        ws="none",
-        lifespan="off",
-        interface="asgi3",
-        log_config=None,
-        log_level=logging.ERROR,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
-    )
-
-
-class _Server(uvicorn.Server):
-    """uvicorn as a guest: it leaves signals alone and no client can hold up its end."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        abort = asyncio.get_running_loop().call_later(SHUTDOWN_GRACE_SECONDS, self._abort_connections)
-        try:
-            await super().shutdown(sockets)
-        finally:
-            abort.cancel()
-
-    def _abort_connections(self) -> None:
-        for connection in list(self.server_state.connections):
-            connection.transport.abort()
+        super().__init__(partial(application, users_key=users_key), host, port, name="kizami-mock-api")

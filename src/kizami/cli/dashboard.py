@@ -1,0 +1,112 @@
+"""`kizami dashboard`: the page and its API over an existing database, with or without a daemon at work on it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from kizami.cli.config_watch import Stamp, stamp_of
+from kizami.cli.settings import (
+    DEFAULT_CONFIG,
+    DEFAULT_DATABASE,
+    Settings,
+    config_option,
+    database_option,
+    load_settings,
+    read_config,
+)
+from kizami.dashboard import DEFAULT_HOST, DEFAULT_PORT
+from kizami.dashboard.local_source import LocalSource
+from kizami.dashboard.server import DashboardServer
+from kizami.errors import ConfigurationError
+from kizami.logs import use_logs
+
+
+@click.command(short_help="Serve the dashboard over a database.")
+@config_option
+@database_option
+@click.option("--host", default=DEFAULT_HOST, show_default=True, help="The address to listen on.")
+@click.option(
+    "--port",
+    default=DEFAULT_PORT,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="The port to listen on; 0 lets the system choose.",
+)
+@click.option("--token-env", metavar="NAME", help="The environment variable with the token to ask for.")
+@click.option("--allow-host", multiple=True, metavar="NAME", help="A further name by which it is reached.")
+def command(
+    config: Path | None,
+    database: Path,
+    host: str,
+    port: int,
+    token_env: str | None,
+    allow_host: tuple[str, ...],
+) -> None:
+    """Serve the dashboard until Ctrl-C.
+
+    Without a token it only listens on this machine's own addresses. With one, every page and every
+    request asks for it.
+    """
+    use_logs()
+    open_source = local_source(database, load_settings(config))
+    open_source().close()  # a wrong file is told here, not on the page
+    token = read_token(token_env)
+    with DashboardServer(open_source, host, port, token=token, allowed_hosts=allow_host) as server:
+        click.echo(f"kizami: the dashboard is on {server.url} (Ctrl-C ends it)", err=True)
+        _wait_for_the_end()
+
+
+def _wait_for_the_end() -> None:
+    """Wait until SIGTERM; Ctrl-C raises KeyboardInterrupt."""
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    stop.wait()
+
+
+def read_token(name: str | None) -> str | None:
+    """The token that the environment variable holds; None without a name."""
+    if name is None:
+        return None
+    token = os.environ.get(name)
+    if not token:
+        raise ConfigurationError(name, "is not set; it should hold the dashboard's token (--token-env)")
+    return token
+
+
+def local_source(database: Path, settings: Settings) -> Callable[[], LocalSource]:
+    """What opens the dashboard's view of a database; it follows the configuration file as that changes."""
+    configured = ConfiguredTargets(settings)
+    options = [] if database == DEFAULT_DATABASE else ["--database", str(database)]
+    if settings.path not in (None, DEFAULT_CONFIG):
+        options += ["--config", str(settings.path)]
+    return lambda: LocalSource(database, configured, options)
+
+
+class ConfiguredTargets:
+    """The targets of the configuration file and whether each is enabled; None without a file."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._path = settings.path
+        self._config = settings.config
+        self._stamp: Stamp = stamp_of(settings.path)
+
+    def __call__(self) -> dict[str, bool] | None:
+        if self._path is None:
+            return None
+        stamp = stamp_of(self._path)
+        if stamp != self._stamp:
+            self._stamp = stamp
+            self._reread(self._path)
+        return {target.name: target.enabled for target in self._config.targets}
+
+    def _reread(self, path: Path) -> None:
+        # A broken one the daemon refuses too, with a line in its log, and goes on with the old one.
+        with suppress(ConfigurationError):
+            self._config = read_config(path)

@@ -1,0 +1,167 @@
+"""What a page can do: backfill with a preview, redrive dead letters, pause and resume a target (POST, JSON)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from kizami.dashboard.chart import MAX_RANGE_SECONDS
+from kizami.dashboard.desk import Desk
+from kizami.dashboard.lists import require_target
+from kizami.dashboard.overview import DAY
+from kizami.dashboard.repair import Repair, carry_out, plan_gap_repair, plan_repair, repair_json
+from kizami.dashboard.snapshot import find_gaps_in
+from kizami.dashboard.source import PolledTarget, Source
+from kizami.errors import InvalidInput
+from kizami.messages import load_json
+from kizami.ports import Clock
+from kizami.readings import DeadLetter
+from kizami.slots import Window, floor_to_slot, parse_instant, shift, shorten
+
+MAX_NAMED = 5_000
+MAX_SLOTS = 100_000
+
+Body = Mapping[str, Any]
+Act = Callable[[Source, Body, datetime], dict[str, Any]]
+
+
+def action_routes(desk: Desk, clock: Clock) -> list[BaseRoute]:
+    """The acting half of `/api/v1`."""
+    actions: dict[str, tuple[Act, frozenset[str]]] = {
+        "backfill": (backfill, frozenset({"metric", "slots", "from", "to", "allGaps", "dryRun"})),
+        "dead-letters/redrive": (redrive, frozenset({"metric", "slots", "all"})),
+        "targets/pause": (pause, frozenset({"metric"})),
+        "targets/resume": (resume, frozenset({"metric"})),
+    }
+    return [
+        Route(f"/api/v1/{path}", partial(_act, desk, clock, act, known), methods=["POST"])
+        for path, (act, known) in actions.items()
+    ]
+
+
+async def _act(desk: Desk, clock: Clock, act: Act, known: frozenset[str], request: Request) -> Response:
+    body = await _read_body(request, known)
+    return JSONResponse(await desk.ask(lambda source: act(source, body, clock.now())))
+
+
+async def _read_body(request: Request, known: frozenset[str]) -> Body:
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise HTTPException(415, "send JSON, with Content-Type: application/json")
+    try:
+        body = load_json(await request.body())
+    except ValueError as error:
+        raise InvalidInput("body", str(error)) from None
+    if not isinstance(body, dict):
+        raise InvalidInput("body", "is not a JSON object")
+    for name in body:
+        if name not in known:
+            raise InvalidInput(shorten(name), f"is not a field; known: {', '.join(sorted(known))}")
+    return body
+
+
+def backfill(source: Source, body: Body, now: datetime) -> dict[str, Any]:
+    """Ask again for named slots, for a range, or for all gaps of the last day; a dry run only tells."""
+    repair = _plan_all_gaps(source, body, now) if _flag(body, "allGaps") else _plan_named(source, body, now)
+    if _flag(body, "dryRun"):
+        return repair_json(repair, None, None)
+    return repair_json(repair, *carry_out(source, repair))
+
+
+def _plan_all_gaps(source: Source, body: Body, now: datetime) -> Repair:
+    targets = source.targets() if "metric" not in body else [_target(source, body)]
+    return plan_gap_repair(targets, find_gaps_in(source, targets, Window(now - DAY, now), now))
+
+
+def _plan_named(source: Source, body: Body, now: datetime) -> Repair:
+    target = _target(source, body)
+    if not target.is_on:
+        raise InvalidInput("metric", f"{shorten(target.name)} is not polled now: nobody would ask for them")
+    if "slots" not in body:
+        return plan_repair(source, target, _window(body, target), None, now)
+    slots = set(_slots(body, target))
+    return plan_repair(source, target, _around(slots, target), slots, now)
+
+
+def redrive(source: Source, body: Body, now: datetime) -> dict[str, Any]:
+    """Put dead letters back on the queue: those of named slots of a target, or all of it or of everything."""
+    if _flag(body, "all"):
+        metric = _target(source, body).name if "metric" in body else None
+        letters = source.dead_letters(metric, -1)
+    else:
+        letters = _named_letters(source, _target(source, body), body)
+    return {"redriven": source.redrive(letters)}
+
+
+def _named_letters(source: Source, target: PolledTarget, body: Body) -> list[DeadLetter]:
+    slots = set(_slots(body, target))
+    window = _around(slots, target)
+    letters = source.slot_details(target.name, window.start, window.end).dead
+    return [letter for letter in letters if letter.slot in slots]
+
+
+def pause(source: Source, body: Body, now: datetime) -> dict[str, Any]:
+    """Poll a target no more until it is resumed."""
+    target = _target(source, body)
+    source.pause(target.name)
+    return {"metric": target.name, "paused": True}
+
+
+def resume(source: Source, body: Body, now: datetime) -> dict[str, Any]:
+    """Poll a target again."""
+    target = _target(source, body)
+    source.resume(target.name)
+    return {"metric": target.name, "paused": False}
+
+
+def _target(source: Source, body: Body) -> PolledTarget:
+    metric = body.get("metric")
+    if not isinstance(metric, str):
+        raise InvalidInput("metric", "must be the name of a target")
+    return require_target(source, metric)
+
+
+def _window(body: Body, target: PolledTarget) -> Window:
+    start, end = (parse_instant(body.get(name), name) for name in ("from", "to"))
+    return _bounded(Window(start, end), target, "from")
+
+
+def _around(slots: set[datetime], target: PolledTarget) -> Window:
+    return _bounded(Window(min(slots), shift(max(slots), target.interval_seconds)), target, "slots")
+
+
+def _bounded(window: Window, target: PolledTarget, place: str) -> Window:
+    if window.seconds > MAX_RANGE_SECONDS or window.seconds / target.interval_seconds > MAX_SLOTS:
+        raise InvalidInput(
+            place, f"reaches over more than {MAX_RANGE_SECONDS // 86_400} days or {MAX_SLOTS:,} slots at once"
+        )
+    return window
+
+
+def _slots(body: Body, target: PolledTarget) -> list[datetime]:
+    named = body.get("slots")
+    if not isinstance(named, list) or not 1 <= len(named) <= MAX_NAMED:
+        raise InvalidInput("slots", f"must be a list of 1 to {MAX_NAMED:,} timestamps")
+    slots = [parse_instant(text, "slots") for text in named]
+    for slot in slots:
+        if floor_to_slot(slot, target.interval_seconds) != slot:
+            raise InvalidInput("slots", f"{moment_text(slot)} is not a slot of {target.interval_seconds} s")
+    return slots
+
+
+def moment_text(slot: datetime) -> str:
+    """A slot as an error quotes it."""
+    return slot.isoformat()[:19] + "Z"
+
+
+def _flag(body: Body, name: str) -> bool:
+    value = body.get(name, False)
+    if not isinstance(value, bool):
+        raise InvalidInput(name, "must be true or false")
+    return value

@@ -1,0 +1,87 @@
+"""The dashboard put together: its routes, its guard, and what it lets go of when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib import resources
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from kizami.dashboard.actions import action_routes
+from kizami.dashboard.api import api_routes
+from kizami.dashboard.desk import Desk
+from kizami.dashboard.event_stream import live_routes
+from kizami.dashboard.live import Live
+from kizami.dashboard.monitoring import monitoring_routes
+from kizami.dashboard.pages import page_routes
+from kizami.dashboard.problems import answer_with_problem
+from kizami.dashboard.promql.http import prometheus_routes
+from kizami.dashboard.security import Access, Guard
+from kizami.dashboard.source import Source
+from kizami.errors import KizamiError
+from kizami.local.clock import SystemClock
+from kizami.ports import Clock
+
+MAX_BODY_BYTES = 256 * 1024
+
+
+def dashboard(
+    open_source: Callable[[], Source], access: Access | None = None, clock: Clock | None = None
+) -> Starlette:
+    """The ASGI application over the home that `open_source` opens."""
+    access, clock = access or Access(), clock or SystemClock()
+    desk = Desk(open_source)
+    live = Live(desk, clock)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await live.close()
+        desk.close()
+
+    return Starlette(
+        routes=_routes(desk, clock, access, live),
+        middleware=[Middleware(Guard, access=access)],
+        exception_handlers={
+            HTTPException: answer_with_problem,
+            KizamiError: answer_with_problem,
+            Exception: answer_with_problem,
+        },
+        lifespan=lifespan,
+        max_body_size=MAX_BODY_BYTES,
+    )
+
+
+def _routes(desk: Desk, clock: Clock, access: Access, live: Live) -> list[BaseRoute]:
+    return [
+        *page_routes(desk, clock, access),
+        *api_routes(desk, clock),
+        *action_routes(desk, clock),
+        *live_routes(live),
+        *prometheus_routes(desk, clock),
+        *monitoring_routes(desk, clock, live),
+        Route("/api/v1/openapi.json", _openapi),
+        Mount("/static", Assets(directory=str(resources.files("kizami.dashboard").joinpath("static")))),
+    ]
+
+
+async def _openapi(request: Request) -> Response:
+    text = resources.files("kizami.dashboard").joinpath("openapi.json").read_bytes()
+    return Response(text, media_type="application/json")
+
+
+class Assets(StaticFiles):
+    """Our own files; a browser asks each time whether they have changed, so an upgrade is seen at once."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers["Cache-Control"] = "no-cache"
+        return response

@@ -1,0 +1,52 @@
+"""Where the event loop puts its questions: a few threads that ask a Source, each with one of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from kizami.dashboard.source import Source
+from kizami.errors import KizamiError
+
+Answer = TypeVar("Answer")
+
+THREADS = 3
+
+
+class Desk:
+    """Asks at most THREADS questions at once; the others wait in turn, and so never weigh on the home."""
+
+    def __init__(self, open_source: Callable[[], Source]) -> None:
+        self._open_source = open_source
+        self._idle: deque[Source] = deque()
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="dashboard")
+
+    async def ask(self, question: Callable[[Source], Answer]) -> Answer:
+        """The answer of a Source to the question."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._answer, question)
+
+    def close(self) -> None:
+        """Answer what has been asked, then let go of every Source."""
+        self._threads.shutdown()
+        while self._idle:
+            self._idle.pop().close()
+
+    def _answer(self, question: Callable[[Source], Answer]) -> Answer:
+        try:
+            source = self._idle.pop()
+        except IndexError:
+            source = self._open_source()
+        try:
+            answer = question(source)
+        except KizamiError:
+            # Its home may be gone or damaged: the next question opens it anew and finds out.
+            source.close()
+            raise
+        except BaseException:
+            self._idle.append(source)
+            raise
+        self._idle.append(source)
+        return answer

@@ -1,0 +1,141 @@
+"""The dashboard's questions to one machine's database: the reader answers, queue and dead letters repair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from kizami.coverage import Completeness, Gap, Span
+from kizami.dashboard.source import CompanyState, PolledTarget, Polling, SlotCounts, SlotDetails
+from kizami.errors import StoreError
+from kizami.local.buckets import read_buckets, read_counts
+from kizami.local.clock import SystemClock
+from kizami.local.database import open_database, sqlite_errors
+from kizami.local.dead_letters import DeadLetters
+from kizami.local.metrics import KnownMetric, known_metric
+from kizami.local.missing import count_dead, count_pending, find_missing
+from kizami.local.pauses import pause_metric, resume_metric
+from kizami.local.queue import SqliteQueue
+from kizami.local.reader import Reader
+from kizami.messages import MetricRecord, ScheduleMessage
+from kizami.readings import Bucket, DeadLetter, DeadLetterKey, Lateness, QueueDepth
+from kizami.slots import shift
+
+# The targets of the configuration and whether each is enabled; None: whatever the database knows is polled.
+Configured = Callable[[], Mapping[str, bool] | None]
+
+
+class LocalSource:
+    """`Source` on a database file; the daemon may be running on it or not."""
+
+    can_pause = True
+
+    def __init__(
+        self, path: Path, configured: Configured = lambda: None, command_options: Sequence[str] = ()
+    ) -> None:
+        self.command_options = command_options
+        self._path = path
+        self._configured = configured
+        self._connection = open_database(path)
+        self._reader = Reader(self._connection, path)
+        self._clock = SystemClock()
+        self._letters = DeadLetters(path, self._clock)
+
+    def targets(self) -> list[PolledTarget]:
+        paused = self._reader.paused()
+        configured, newest = self._configured(), self.newest_slots()
+        return [
+            _target(metric, polling_of(name, configured, paused), paused.get(name), newest.get(name))
+            for name, metric in self._reader.metrics().items()
+        ]
+
+    def newest_slots(self) -> dict[str, datetime]:
+        return self._reader.newest_slots()
+
+    def slot_counts(self, spans: Mapping[str, Span]) -> dict[str, SlotCounts]:
+        stored = self._reader.completeness(spans)
+        pending, dead = count_pending(self._reader, spans), count_dead(self._reader, spans)
+        return {name: SlotCounts(stored[name].stored, pending.get(name, 0), dead.get(name, 0)) for name in spans}
+
+    def completeness(self, spans: Mapping[str, Span]) -> dict[str, Completeness]:
+        return self._reader.completeness(spans)
+
+    def missing(self, spans: Mapping[str, Span]) -> dict[str, list[Gap]]:
+        return find_missing(self._reader, spans)
+
+    def slot_details(self, metric: str, start: datetime, end: datetime) -> SlotDetails:
+        stored, pending = self._reader.stored(metric, start, end), self._reader.pending(metric, start, end)
+        return SlotDetails(list(stored), list(pending), self._letters.between(metric, start, end))
+
+    def records(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
+        return self._reader.records(metric, start, end)
+
+    def buckets(self, metric: str, start: datetime, end: datetime, seconds: int) -> list[Bucket]:
+        with sqlite_errors(StoreError, self._path):
+            known = known_metric(self._connection, metric)
+            return read_buckets(self._connection, known, start, end, seconds) if known else []
+
+    def counts_at(self, metric: str, slots: Sequence[datetime]) -> list[int | None]:
+        with sqlite_errors(StoreError, self._path):
+            known = known_metric(self._connection, metric)
+            found = read_counts(self._connection, known, slots) if known else {}
+        return [found.get(slot) for slot in slots]
+
+    def queue_depth(self, now: datetime) -> QueueDepth:
+        return self._reader.queue_depth(now)
+
+    def lateness(self, start: datetime, end: datetime) -> Lateness:
+        return self._reader.lateness(start, end)
+
+    def dead_letters(
+        self, metric: str | None, limit: int, before: DeadLetterKey | None = None
+    ) -> list[DeadLetter]:
+        return self._letters.newest(metric, limit, before)
+
+    def backfill(self, messages: Iterable[ScheduleMessage]) -> int:
+        queue = SqliteQueue(self._path, self._clock)
+        try:
+            return queue.send_backfill(messages)
+        finally:
+            queue.close()
+
+    def redrive(self, letters: Iterable[DeadLetter]) -> int:
+        return self._letters.redrive(letters)
+
+    def pause(self, metric: str) -> None:
+        with sqlite_errors(StoreError, self._path):
+            pause_metric(self._connection, metric, self._clock.now())
+
+    def resume(self, metric: str) -> None:
+        with sqlite_errors(StoreError, self._path):
+            resume_metric(self._connection, metric)
+
+    def companies(self, now: datetime) -> list[CompanyState]:
+        return []
+
+    def close(self) -> None:
+        self._letters.close()
+        self._connection.close()
+
+
+def polling_of(name: str, configured: Mapping[str, bool] | None, paused: Container[str]) -> Polling:
+    """Whether a metric is polled: the configuration outranks a pause."""
+    if configured is not None and name not in configured:
+        return Polling.REMOVED
+    if configured is not None and not configured[name]:
+        return Polling.DISABLED
+    return Polling.PAUSED if name in paused else Polling.ON
+
+
+def _target(
+    metric: KnownMetric, polling: Polling, paused_since: datetime | None, newest: datetime | None
+) -> PolledTarget:
+    """A target that is not on is expected until its pause or, if it has none, until its newest slot."""
+    until = None
+    if polling is Polling.PAUSED and paused_since is not None:
+        until = shift(paused_since, -metric.lag_seconds)
+    elif polling is not Polling.ON:
+        until = shift(newest, metric.interval_seconds) if newest else metric.first_slot
+    pace = metric.interval_seconds, metric.lag_seconds, metric.first_slot
+    return PolledTarget(metric.name, *pace, polling, paused_since, until)

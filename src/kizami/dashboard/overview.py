@@ -1,0 +1,201 @@
+"""The state of everything at a glance: the numbers, and the verdict that they come to (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+
+from kizami.coverage import Completeness, Span
+from kizami.dashboard.source import PolledTarget, SlotCounts
+from kizami.readings import Lateness, QueueDepth
+from kizami.slots import Window, floor_to_slot
+
+# A slot may be asked for at any moment of the interval that follows its tick, and then has an answer to wait for.
+GRACE_SECONDS = 5
+LAST_MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+LATENESS_RANGE = timedelta(minutes=10)
+
+
+class Level(Enum):
+    """How urgent it is: nothing to do, worth a look, act, or nothing known yet."""
+
+    GOOD = "good"
+    NOTICE = "notice"
+    BAD = "bad"
+    IDLE = "idle"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTally:
+    """Where the slots of a range are; `expected` is their sum."""
+
+    stored: int = 0
+    pending: int = 0
+    dead: int = 0
+    missing: int = 0
+
+    @property
+    def expected(self) -> int:
+        return self.stored + self.pending + self.dead + self.missing
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All numbers of the verdict and the tiles, over all targets."""
+
+    now: datetime
+    targets: int
+    paused: int
+    last_minute: SlotTally
+    newest_slot: datetime | None
+    hour: Completeness
+    day: Completeness
+    lateness: Lateness
+    queue: QueueDepth
+    gaps: int
+    gap_slots: int
+
+
+class Finding(Enum):
+    """What the verdict's first phrase says about the last minute."""
+
+    NO_TARGETS = "no_targets"
+    NOTHING_DUE = "nothing_due"
+    ALL_STORED = "all_stored"
+    SOME_STORED = "some_stored"
+    NONE_STORED = "none_stored"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How things stand."""
+
+    level: Level
+    finding: Finding
+
+
+def grace_seconds(target: PolledTarget) -> float:
+    """How long after its tick a slot may still be on its way through a healthy pipeline."""
+    return target.interval_seconds + GRACE_SECONDS
+
+
+def recent_span(target: PolledTarget, back: timedelta, now: datetime) -> Span:
+    """The slots of the last `back` that were due in time to be stored by now; none from before it was known."""
+    latest = target.due(now, grace_seconds(target))
+    slots = int(back.total_seconds()) // target.interval_seconds
+    start = latest.end - timedelta(seconds=slots * target.interval_seconds)
+    return Span(max(start, latest.start), latest.end, target.interval_seconds)
+
+
+def recent_spans(targets: Sequence[PolledTarget], back: timedelta, now: datetime) -> dict[str, Span]:
+    """The recent span of each target by name."""
+    return {target.name: recent_span(target, back, now) for target in targets}
+
+
+def span_within(target: PolledTarget, window: Window, now: datetime) -> Span:
+    """The slots of a window that were due in time to be stored by now."""
+    due, interval = target.due(now, grace_seconds(target)), target.interval_seconds
+    start, end = (_ceiling(edge, interval) for edge in (window.start, window.end))
+    start = max(start, due.start)
+    return Span(start, max(start, min(due.end, end)), interval)
+
+
+def _ceiling(instant: datetime, interval_seconds: int) -> datetime:
+    return floor_to_slot(instant + timedelta(seconds=interval_seconds, microseconds=-1), interval_seconds)
+
+
+def tally_slots(span: Span, counts: SlotCounts) -> SlotTally:
+    """Where the slots of `span` are; what is accounted for nowhere is missing."""
+    missing = span.expected - counts.stored - counts.pending - counts.dead
+    return SlotTally(counts.stored, counts.pending, counts.dead, max(0, missing))
+
+
+def add_tallies(tallies: Sequence[SlotTally]) -> SlotTally:
+    """The tallies of several targets as one."""
+    return SlotTally(
+        sum(tally.stored for tally in tallies),
+        sum(tally.pending for tally in tallies),
+        sum(tally.dead for tally in tallies),
+        sum(tally.missing for tally in tallies),
+    )
+
+
+def add_completeness(parts: Iterable[Completeness]) -> Completeness:
+    """The completeness of several targets as one."""
+    every = list(parts)
+    return Completeness(sum(part.stored for part in every), sum(part.expected for part in every))
+
+
+def judge(overview: Overview) -> Verdict:
+    """The verdict: what happens now outranks what happened during the day."""
+    finding = _finding(overview)
+    if finding in (Finding.NO_TARGETS, Finding.NOTHING_DUE):
+        return Verdict(Level.IDLE, finding)
+    minute = overview.last_minute
+    if finding is Finding.STOPPED or minute.dead or minute.missing:
+        return Verdict(Level.BAD, finding)
+    is_whole = finding is Finding.ALL_STORED and overview.day.stored >= overview.day.expected
+    calm = is_whole and not overview.gaps and not overview.queue.dead
+    return Verdict(Level.GOOD if calm else Level.NOTICE, finding)
+
+
+def _finding(overview: Overview) -> Finding:
+    minute = overview.last_minute
+    if not overview.targets:
+        return Finding.NO_TARGETS
+    if not minute.expected:
+        return Finding.NOTHING_DUE
+    if minute.missing == minute.expected:
+        return Finding.STOPPED
+    if minute.stored == minute.expected:
+        return Finding.ALL_STORED
+    return Finding.SOME_STORED if minute.stored else Finding.NONE_STORED
+
+
+class TileKind(Enum):
+    """The tiles, in their order."""
+
+    AGE = "age"
+    HOUR = "hour"
+    DAY = "day"
+    LATENESS = "lateness"
+    QUEUE = "queue"
+    DEAD = "dead"
+    GAPS = "gaps"
+
+
+def tile_levels(overview: Overview) -> dict[TileKind, Level]:
+    """Which of the tiles call for a look."""
+    late = overview.lateness
+    return {
+        TileKind.AGE: Level.IDLE if overview.newest_slot is None else _age_level(overview),
+        TileKind.HOUR: _coverage_level(overview.hour),
+        TileKind.DAY: _coverage_level(overview.day),
+        TileKind.LATENESS: Level.IDLE if not late.polls else _good(late.p99_ms <= 1000),
+        TileKind.QUEUE: _good((overview.queue.oldest_age_seconds or 0) <= 60),
+        TileKind.DEAD: Level.BAD if overview.queue.dead else Level.GOOD,
+        TileKind.GAPS: _good(not overview.gaps),
+    }
+
+
+def _age_level(overview: Overview) -> Level:
+    if not overview.last_minute.expected:
+        return Level.IDLE
+    return Level.GOOD if overview.last_minute.stored else Level.BAD
+
+
+def _coverage_level(completeness: Completeness) -> Level:
+    if not completeness.expected:
+        return Level.IDLE
+    if completeness.stored >= completeness.expected:
+        return Level.GOOD
+    return Level.NOTICE if completeness.ratio >= 0.99 else Level.BAD
+
+
+def _good(fine: bool) -> Level:
+    return Level.GOOD if fine else Level.NOTICE

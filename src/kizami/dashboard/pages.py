@@ -1,0 +1,92 @@
+"""The page itself, the way in with a token, and the choice of language."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from urllib.parse import parse_qs
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from kizami.dashboard.address import View, read_view
+from kizami.dashboard.desk import Desk
+from kizami.dashboard.problems import detail_of, status_of
+from kizami.dashboard.render import render, render_page
+from kizami.dashboard.screen import Screen, look
+from kizami.dashboard.security import SESSION_COOKIE, Access
+from kizami.dashboard.snapshot import take_snapshot
+from kizami.dashboard.source import Source
+from kizami.dashboard.words import LANGUAGES, Words, choose_language, words_in
+from kizami.errors import KizamiError
+from kizami.ports import Clock
+
+_YEAR_SECONDS = 365 * 86_400
+# A guess costs this long; nobody who knows the token meets it.
+WRONG_TOKEN_DELAY_SECONDS = 0.5
+
+
+def page_routes(desk: Desk, clock: Clock, access: Access) -> list[BaseRoute]:
+    """The routes that answer with HTML."""
+    return [
+        Route("/", partial(_page, desk, clock, access)),
+        Route("/login", partial(_login, access), methods=["POST"]),
+    ]
+
+
+async def _page(desk: Desk, clock: Clock, access: Access, request: Request) -> Response:
+    words, theme = words_for(request), theme_of(request)
+    if not access.lets_in(request.headers):
+        return HTMLResponse(render("login.html", words, theme, next=_here(request), wrong=False), 401)
+    if request.query_params.get("lang") in LANGUAGES:
+        return _remember_language(request)
+    try:
+        view = read_view(request.query_params)
+        screen = await desk.ask(partial(see, view=view, clock=clock))
+        return HTMLResponse(render_page(screen, words, theme))
+    except KizamiError as error:
+        return HTMLResponse(render("error.html", words, theme, detail=detail_of(error)), status_of(error))
+
+
+def see(source: Source, view: View, clock: Clock) -> Screen:
+    """What a view shows now."""
+    return look(source, view, take_snapshot(source, clock.now()))
+
+
+async def _login(access: Access, request: Request) -> Response:
+    form = parse_qs((await request.body()).decode("utf-8", "replace"))
+    (onward,), (token,) = form.get("next", ["/"])[:1], form.get("token", [""])[:1]
+    # Only back to this page: an address of elsewhere begins with two slashes or a scheme.
+    onward = onward if onward.startswith("/?") else "/"
+    if not access.knows_token(token):
+        await asyncio.sleep(WRONG_TOKEN_DELAY_SECONDS)
+        page = render("login.html", words_for(request), theme_of(request), next=onward, wrong=True)
+        return HTMLResponse(page, 401)
+    response = RedirectResponse(onward, 303)
+    response.set_cookie(SESSION_COOKIE, access.session, max_age=_YEAR_SECONDS, httponly=True, samesite="strict")
+    return response
+
+
+def _remember_language(request: Request) -> Response:
+    """The choice goes into a cookie, so that the address stays the view alone and can be shared."""
+    url = request.url.remove_query_params("lang")
+    response = RedirectResponse(f"/?{url.query}" if url.query else "/", 303)
+    response.set_cookie("lang", request.query_params["lang"], max_age=_YEAR_SECONDS, samesite="lax")
+    return response
+
+
+def _here(request: Request) -> str:
+    return f"/?{request.url.query}" if request.url.query else "/"
+
+
+def words_for(request: Request) -> Words:
+    """The words of the language that was chosen, else of the one that the browser asks for."""
+    header = request.headers.get("accept-language", "")
+    return words_in(choose_language(request.cookies.get("lang"), accept_language=header))
+
+
+def theme_of(request: Request) -> str | None:
+    """The theme that was chosen; None leaves it to the system's."""
+    theme = request.cookies.get("theme")
+    return theme if theme in ("light", "dark") else None

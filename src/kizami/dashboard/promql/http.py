@@ -1,0 +1,202 @@
+"""The HTTP API that Prometheus' clients speak, under `/prometheus`: what Grafana needs to read the counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from kizami.dashboard.desk import Desk
+from kizami.dashboard.promql.evaluation import Scalar, Series, evaluate
+from kizami.dashboard.promql.expressions import NAME_LABEL, Selector
+from kizami.dashboard.promql.samples import Samples, labels_of
+from kizami.dashboard.promql.syntax import parse_matchers, parse_promql_duration, parse_query
+from kizami.dashboard.source import PolledTarget, Source
+from kizami.errors import InvalidInput, KizamiError
+from kizami.ports import Clock
+from kizami.slots import parse_iso8601, shorten
+
+# The API of this version of Prometheus is the one that is spoken here, as far as it goes.
+API_VERSION = "2.24.0"
+MAX_POINTS = 11_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Parameters = Mapping[str, list[str]]
+Answer = Callable[[Source, Parameters, datetime], Any]
+
+
+def prometheus_routes(desk: Desk, clock: Clock) -> list[BaseRoute]:
+    """The routes of the data source."""
+    answers: dict[str, Answer] = {
+        "query": answer_query,
+        "query_range": answer_query_range,
+        "labels": lambda source, parameters, now: sorted({*_label_names(_selected(source, parameters))}),
+        "series": lambda source, parameters, now: [labels_of(target) for target in _selected(source, parameters)],
+        "metadata": answer_metadata,
+        "status/buildinfo": lambda source, parameters, now: {"version": API_VERSION, "application": "kizami"},
+    }
+    routes: list[BaseRoute] = [
+        Route(f"/prometheus/api/v1/{path}", partial(_answer, desk, clock, answer), methods=["GET", "POST"])
+        for path, answer in answers.items()
+    ]
+    routes.append(Route("/prometheus/api/v1/label/{name}/values", partial(_label_values, desk, clock)))
+    return routes
+
+
+async def _answer(desk: Desk, clock: Clock, answer: Answer, request: Request) -> Response:
+    try:
+        parameters = await _parameters(request)
+        data = await desk.ask(lambda source: answer(source, parameters, clock.now()))
+    except InvalidInput as error:
+        return _refusal(400, "bad_data", str(error))
+    except KizamiError as error:
+        return _refusal(503, "unavailable", str(error))
+    return JSONResponse({"status": "success", "data": data})
+
+
+async def _label_values(desk: Desk, clock: Clock, request: Request) -> Response:
+    name = request.path_params["name"]
+
+    def values(source: Source, parameters: Parameters, now: datetime) -> list[str]:
+        return sorted({labels_of(target).get(name, "") for target in _selected(source, parameters)} - {""})
+
+    return await _answer(desk, clock, values, request)
+
+
+def _refusal(status: int, kind: str, words: str) -> Response:
+    return JSONResponse({"status": "error", "errorType": kind, "error": words}, status)
+
+
+async def _parameters(request: Request) -> Parameters:
+    parameters = parse_qs(request.url.query, keep_blank_values=True)
+    if request.method == "POST":
+        body = (await request.body()).decode("utf-8", "replace")
+        for name, values in parse_qs(body, keep_blank_values=True).items():
+            parameters.setdefault(name, []).extend(values)
+    return parameters
+
+
+def answer_query(source: Source, parameters: Parameters, now: datetime) -> dict[str, Any]:
+    """The value of a query at one moment."""
+    expression = parse_query(_required(parameters, "query"))
+    time_ms = read_time(parameters["time"][0], "time") if "time" in parameters else _ms(now)
+    samples = Samples(source)
+    if isinstance(expression, Selector) and expression.range_ms is not None:
+        return {"resultType": "matrix", "result": _raw(expression, samples, time_ms)}
+    result = evaluate(expression, samples, [time_ms])
+    if isinstance(result, Scalar):
+        return {"resultType": "scalar", "result": _point(time_ms, result.values[0])}
+    vector = [
+        {"metric": dict(series.labels), "value": _point(time_ms, series.values[0])}
+        for series in result
+        if series.values[0] is not None
+    ]
+    return {"resultType": "vector", "result": vector}
+
+
+def _raw(selector: Selector, samples: Samples, time_ms: int) -> list[dict[str, Any]]:
+    end_ms = time_ms - selector.offset_ms
+    matrix = []
+    for target in samples.select(selector.matchers):
+        times, values = samples.within(target, end_ms - (selector.range_ms or 0), end_ms)
+        if times:
+            points = [_point(*pair) for pair in zip(times, values, strict=True)]
+            matrix.append({"metric": labels_of(target), "values": points})
+    return matrix
+
+
+def answer_query_range(source: Source, parameters: Parameters, now: datetime) -> dict[str, Any]:
+    """The values of a query from `start` to `end`, one every `step`."""
+    start, end = (read_time(_required(parameters, name), name) for name in ("start", "end"))
+    step = _read_step(_required(parameters, "step"))
+    if end < start:
+        raise InvalidInput("end", "must not be before start")
+    if (end - start) // step >= MAX_POINTS:
+        raise InvalidInput("step", f"more than {MAX_POINTS:,} points a series; use a longer step")
+    times = list(range(start, end + 1, step))
+    result = evaluate(parse_query(_required(parameters, "query")), Samples(source), times)
+    series = [Series({}, list(result.values))] if isinstance(result, Scalar) else result
+    return {"resultType": "matrix", "result": [_matrix_json(each, times) for each in series]}
+
+
+def _matrix_json(series: Series, times_ms: Sequence[int]) -> dict[str, Any]:
+    pairs = zip(times_ms, series.values, strict=True)
+    return {
+        "metric": dict(series.labels),
+        "values": [_point(time_ms, value) for time_ms, value in pairs if value is not None],
+    }
+
+
+def answer_metadata(source: Source, parameters: Parameters, now: datetime) -> dict[str, Any]:
+    """What the metrics are."""
+    described = {
+        target.name: [
+            {"type": "gauge", "unit": "", "help": f"The count of each slot of {target.interval_seconds} s."}
+        ]
+        for target in source.targets()
+    }
+    wanted = parameters.get("metric", [""])[0]
+    return {name: entry for name, entry in described.items() if wanted in ("", name)}
+
+
+def _selected(source: Source, parameters: Parameters) -> list[PolledTarget]:
+    samples = Samples(source)
+    selectors = parameters.get("match[]") or ['{job="kizami"}']
+    found = {target.name: target for text in selectors for target in samples.select(parse_matchers(text))}
+    return [found[name] for name in sorted(found)]
+
+
+def _label_names(targets: Sequence[PolledTarget]) -> set[str]:
+    return {name for target in targets for name in labels_of(target)} | ({NAME_LABEL} if targets else set())
+
+
+def _required(parameters: Parameters, name: str) -> str:
+    value = parameters.get(name, [""])[0]
+    if not value:
+        raise InvalidInput(name, "is missing")
+    return value
+
+
+def read_time(text: str, field: str) -> int:
+    """Milliseconds since 1970 of a number of seconds or an ISO 8601 date-time."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        return _ms(parse_iso8601(text, field))
+    if not 0 <= seconds < 2.5e11:
+        raise InvalidInput(field, f"{shorten(text)} is not a time from 1970 on")
+    return round(seconds * 1000)
+
+
+def _read_step(text: str) -> int:
+    try:
+        step = float(text) * 1000
+    except ValueError:
+        step = parse_promql_duration(text, "step")
+    if not 1 <= step < 1e15:
+        raise InvalidInput("step", f"{shorten(text)} is not a step of at least a millisecond")
+    return int(step)
+
+
+def _point(time_ms: int, value: float | None) -> list[Any]:
+    return [time_ms / 1000, sample_text(math.nan if value is None else value)]
+
+
+def sample_text(value: float) -> str:
+    """A sample's value as Prometheus writes it."""
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    if math.isnan(value):
+        return "NaN"
+    return str(int(value)) if value.is_integer() and abs(value) < 1e21 else repr(value)
+
+
+def _ms(instant: datetime) -> int:
+    return (instant - _EPOCH) // timedelta(milliseconds=1)

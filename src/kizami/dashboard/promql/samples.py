@@ -1,0 +1,159 @@
+"""The samples behind a query: a slot's count, standing at the end of its window.
+
+At that moment the window is over, and `avg_over_time(m[1h])` at 11:00 is the mean of the slots from 10:00 to
+10:59:55: exactly the buckets that the store keeps. A sample is valid until the next one should be there, so a
+missing slot is a hole; only the newest one is carried on for as long as the next is not overdue.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from kizami.dashboard.chart import TALLIED_SECONDS
+from kizami.dashboard.promql.expressions import NAME_LABEL, Matcher
+from kizami.dashboard.source import PolledTarget, Source
+from kizami.errors import InvalidInput
+from kizami.readings import Bucket
+
+Labels = Mapping[str, str]
+Values = list[float | None]
+
+MAX_SAMPLES = 200_000
+_TALLIED_MS = TALLIED_SECONDS * 1000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST_MS = 253_000_000_000_000  # in the year 9987
+
+
+class Samples:
+    """Reads the samples of one query's series; each target is one series."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._targets = source.targets()
+        self._newest = source.newest_slots()
+        self._read = 0
+
+    def select(self, matchers: Sequence[Matcher]) -> list[PolledTarget]:
+        """The targets whose labels meet all conditions."""
+        return [
+            target
+            for target in self._targets
+            if all(matcher.accepts(labels_of(target).get(matcher.label, "")) for matcher in matchers)
+        ]
+
+    def at(self, target: PolledTarget, times_ms: Sequence[int]) -> Values:
+        """The value that is valid at each of the times."""
+        interval_ms = target.interval_seconds * 1000
+        newest = self._newest.get(target.name)
+        newest_ms = None if newest is None else _ms(newest) + interval_ms
+        patience_ms = target.lag_seconds * 1000 + 2 * interval_ms
+        ends = []
+        for time_ms in times_ms:
+            end_ms = time_ms - time_ms % interval_ms
+            if newest_ms is not None and newest_ms < end_ms <= newest_ms + patience_ms:
+                end_ms = newest_ms
+            ends.append(end_ms)
+        self._count(len(ends))
+        counts = self._source.counts_at(target.name, [_instant(end - interval_ms) for end in ends])
+        return [None if count is None else float(count) for count in counts]
+
+    def within(self, target: PolledTarget, start_ms: int, end_ms: int) -> tuple[list[int], list[float]]:
+        """The samples that stand in (start, end], oldest first: their times and their values."""
+        interval_ms = target.interval_seconds * 1000
+        self._count((end_ms - start_ms) // interval_ms)
+        first, last = _instant(start_ms - interval_ms + 1), _instant(end_ms - interval_ms + 1)
+        records = list(self._source.records(target.name, first, last))
+        return [_ms(record.slot) + interval_ms for record in records], [float(each.count) for each in records]
+
+    def over(
+        self, target: PolledTarget, times_ms: Sequence[int], range_ms: int, function: str, parameter: float
+    ) -> Values:
+        """The function over the samples in (time - range, time], for each of the times."""
+        if function in _OF_BUCKETS and not any(moment % _TALLIED_MS for moment in (range_ms, *times_ms)):
+            return self._over_buckets(target, times_ms, range_ms, function)
+        found, values = self.within(target, times_ms[0] - range_ms, times_ms[-1])
+        result: Values = []
+        for time_ms in times_ms:
+            first, last = bisect_right(found, time_ms - range_ms), bisect_right(found, time_ms)
+            result.append(_of_values(function, values[first:last], parameter))
+        return result
+
+    def _over_buckets(self, target: PolledTarget, times_ms: Sequence[int], range_ms: int, function: str) -> Values:
+        start, end = _instant(times_ms[0] - range_ms), _instant(times_ms[-1])
+        self._count((times_ms[-1] - times_ms[0] + range_ms) // _TALLIED_MS)
+        buckets = self._source.buckets(target.name, start, end, TALLIED_SECONDS)
+        starts = [_ms(bucket.start) for bucket in buckets]
+        result: Values = []
+        for time_ms in times_ms:
+            first, last = bisect_right(starts, time_ms - range_ms - 1), bisect_right(starts, time_ms - 1)
+            result.append(_OF_BUCKETS[function](buckets[first:last]) if last > first else None)
+        return result
+
+    def _count(self, samples: int) -> None:
+        self._read += max(0, samples)
+        if self._read > MAX_SAMPLES:
+            raise InvalidInput(
+                "query",
+                f"would read more than {MAX_SAMPLES:,} samples; ask for a shorter range, a longer step, fewer "
+                f"series, or for *_over_time with range and step in multiples of {TALLIED_SECONDS // 60} minutes",
+            )
+
+
+_OF_BUCKETS: dict[str, Callable[[Sequence[Bucket]], float]] = {
+    "sum": lambda buckets: float(sum(bucket.total for bucket in buckets)),
+    "count": lambda buckets: float(sum(bucket.stored for bucket in buckets)),
+    "avg": lambda buckets: sum(bucket.total for bucket in buckets) / sum(bucket.stored for bucket in buckets),
+    "min": lambda buckets: float(min(bucket.lowest for bucket in buckets)),
+    "max": lambda buckets: float(max(bucket.highest for bucket in buckets)),
+    "present": lambda buckets: 1.0,
+}
+
+_OF_VALUES: dict[str, Callable[[list[float]], float]] = {
+    "sum": math.fsum,
+    "count": lambda values: float(len(values)),
+    "avg": statistics.fmean,
+    "min": min,
+    "max": max,
+    "last": lambda values: values[-1],
+    "present": lambda values: 1.0,
+    "stddev": statistics.pstdev,
+    "stdvar": statistics.pvariance,
+}
+
+
+def _of_values(function: str, values: list[float], parameter: float) -> float | None:
+    if not values:
+        return None
+    if function == "quantile":
+        return quantile(parameter, values)
+    return _OF_VALUES[function](values)
+
+
+def quantile(share: float, values: list[float]) -> float:
+    """As Prometheus has it: between the two nearest ranks in proportion."""
+    if math.isnan(share):
+        return math.nan
+    if share < 0 or share > 1:
+        return -math.inf if share < 0 else math.inf
+    ordered = sorted(values)
+    rank = share * (len(ordered) - 1)
+    low = math.floor(rank)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (rank - low)
+
+
+def labels_of(target: PolledTarget) -> dict[str, str]:
+    """The labels of a target's series."""
+    return {NAME_LABEL: target.name, "job": "kizami"}
+
+
+def _ms(instant: datetime) -> int:
+    return (instant - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _instant(milliseconds: int) -> datetime:
+    return _EPOCH + timedelta(milliseconds=min(max(milliseconds, 0), _LATEST_MS))

@@ -1,0 +1,32 @@
+"""The dashboard on a socket: in a thread of its own with its own loop, so that it never holds up collecting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from kizami.dashboard import DEFAULT_HOST, DEFAULT_PORT
+from kizami.dashboard.application import dashboard
+from kizami.dashboard.security import access_for
+from kizami.dashboard.source import Source
+from kizami.ports import Clock
+from kizami.serving import HttpServer
+
+
+class DashboardServer(HttpServer):
+    """Serves the home that `open_source` opens, from the start of its `with` block to the end.
+
+    ConfigurationError where it can't listen, or would be open to others without a token.
+    """
+
+    def __init__(
+        self,
+        open_source: Callable[[], Source],
+        host: str = DEFAULT_HOST,
+        port: int = DEFAULT_PORT,
+        *,
+        token: str | None = None,
+        allowed_hosts: Iterable[str] = (),
+        clock: Clock | None = None,
+    ) -> None:
+        application = dashboard(open_source, access_for(host, token, allowed_hosts), clock)
+        super().__init__(application, host, port, name="kizami-dashboard", lifespan="on")

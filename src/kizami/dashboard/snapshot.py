@@ -1,0 +1,154 @@
+"""One look at a home: what the verdict, the tiles and the lists are made of, taken once for all open pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from kizami.coverage import Completeness, Gap
+from kizami.dashboard.overview import (
+    DAY,
+    HOUR,
+    LAST_MINUTE,
+    LATENESS_RANGE,
+    Overview,
+    SlotTally,
+    add_completeness,
+    add_tallies,
+    recent_spans,
+    span_within,
+    tally_slots,
+)
+from kizami.dashboard.source import CompanyState, PolledTarget, Polling, Source, UnknownTarget
+from kizami.readings import DeadLetter
+from kizami.slots import Window
+
+LISTED = 50  # rows of a list on the page; its JSON has them all
+
+
+class TargetCondition(Enum):
+    """How a target does."""
+
+    COLLECTING = "collecting"
+    STRUGGLING = "struggling"
+    SILENT = "silent"
+    WAITING = "waiting"
+    PAUSED = "paused"
+    DISABLED = "disabled"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetStatus:
+    """A target and how it does."""
+
+    target: PolledTarget
+    newest_slot: datetime | None
+    minute: SlotTally
+    day: Completeness
+
+    @property
+    def condition(self) -> TargetCondition:
+        if not self.target.is_on:
+            return TargetCondition(self.target.polling.value)
+        if not self.minute.expected:
+            return TargetCondition.WAITING
+        if self.minute.stored == self.minute.expected:
+            return TargetCondition.COLLECTING
+        return TargetCondition.STRUGGLING if self.minute.stored else TargetCondition.SILENT
+
+
+@dataclass(frozen=True, slots=True)
+class FoundGap:
+    """A gap of one target."""
+
+    metric: str
+    interval_seconds: int
+    gap: Gap
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All of it; gaps newest first, dead letters newest first and at most LISTED."""
+
+    overview: Overview
+    targets: Mapping[str, TargetStatus]
+    gaps: Sequence[FoundGap]
+    dead_letters: Sequence[DeadLetter]
+    companies: Sequence[CompanyState]
+
+    def target(self, name: str | None) -> TargetStatus | None:
+        """The target of that name; without a name the first one, if there is any. UnknownTarget if not."""
+        if name is None:
+            return next(iter(self.targets.values()), None)
+        if name not in self.targets:
+            raise UnknownTarget(name)
+        return self.targets[name]
+
+
+def take_snapshot(source: Source, now: datetime) -> Snapshot:
+    """Ask `source` for all of it."""
+    statuses = target_statuses(source, now)
+    gaps = find_gaps_in(source, [status.target for status in statuses.values()], Window(now - DAY, now), now)
+    return Snapshot(
+        _overview(source, statuses, gaps, now),
+        statuses,
+        gaps,
+        source.dead_letters(None, LISTED),
+        source.companies(now),
+    )
+
+
+def target_statuses(source: Source, now: datetime) -> dict[str, TargetStatus]:
+    """Every target by name."""
+    targets = source.targets()
+    minutes = recent_spans(targets, LAST_MINUTE, now)
+    counts = source.slot_counts(minutes)
+    days = source.completeness(recent_spans(targets, DAY, now))
+    newest = source.newest_slots()
+    return {
+        target.name: TargetStatus(
+            target,
+            newest.get(target.name),
+            tally_slots(minutes[target.name], counts[target.name]),
+            days[target.name],
+        )
+        for target in targets
+    }
+
+
+def find_gaps_in(source: Source, targets: Sequence[PolledTarget], window: Window, now: datetime) -> list[FoundGap]:
+    """The gaps of a window, newest first; of a target that is not polled nothing is expected."""
+    targets = _on(targets)
+    intervals = {target.name: target.interval_seconds for target in targets}
+    found = source.missing({target.name: span_within(target, window, now) for target in targets})
+    gaps = [FoundGap(name, intervals[name], gap) for name, each in found.items() for gap in each]
+    return sorted(gaps, key=lambda entry: (entry.gap.start, entry.metric), reverse=True)
+
+
+def _on(targets: Sequence[PolledTarget]) -> list[PolledTarget]:
+    return [target for target in targets if target.is_on]
+
+
+def _overview(
+    source: Source, statuses: Mapping[str, TargetStatus], gaps: Sequence[FoundGap], now: datetime
+) -> Overview:
+    targets = [status.target for status in statuses.values()]
+    polled = [status for status in statuses.values() if status.target.is_on]
+    paused = [target for target in targets if target.polling is Polling.PAUSED]
+    newest = [status.newest_slot for status in statuses.values() if status.newest_slot is not None]
+    return Overview(
+        now=now,
+        targets=len(targets),
+        paused=len(paused),
+        last_minute=add_tallies([status.minute for status in polled]),
+        newest_slot=max(newest, default=None),
+        hour=add_completeness(source.completeness(recent_spans(_on(targets), HOUR, now)).values()),
+        day=add_completeness(status.day for status in polled),
+        lateness=source.lateness(now - LATENESS_RANGE, now),
+        queue=source.queue_depth(now),
+        gaps=len(gaps),
+        gap_slots=sum(entry.gap.slots for entry in gaps),
+    )

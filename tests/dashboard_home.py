@@ -1,0 +1,89 @@
+"""A database for the dashboard's tests: an hour of two targets with one of everything in the last minutes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from kizami.local import batches
+from kizami.local.database import open_database, transaction
+from kizami.local.metrics import register_targets
+from kizami.local.moments import to_ms, to_seconds
+from kizami.local.queue import SqliteQueue
+from kizami.sender import PlannedMessage, message_for_slot
+from kizami.targets import Target
+
+INTERVAL = timedelta(seconds=5)
+CALLS, ORDERS = "calls", "注文/数"
+TARGETS = [Target(name=name, lag_seconds=5) for name in (CALLS, ORDERS)]
+HOSTILE = '<script>alert(1)</script> & "quotes" \'</td>'
+HOUR_SLOTS = 720
+
+
+class FixedClock:
+    """A clock that stands still, or is moved by hand."""
+
+    def __init__(self, now: datetime) -> None:
+        self.moment = now
+
+    def now(self) -> datetime:
+        return self.moment
+
+
+def this_slot() -> datetime:
+    """The slot that has just begun, by the machine's clock."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    return now - timedelta(seconds=now.second % 5)
+
+
+def slot_before(now: datetime, back: int) -> datetime:
+    """The slot that is `back` slots before the newest one that is due."""
+    return now - INTERVAL * (back + 1)
+
+
+def build_home(path: Path, now: datetime) -> None:
+    """`calls` lacks slots 60 to 65 before now, 70 is dead, 72 is pending and failed once, 74 was late, 75 retried,
+    76 backfilled; `注文/数` is whole. `now` must stand on a slot."""
+    connection = open_database(path, create=True)
+    start = now - INTERVAL * HOUR_SLOTS
+    with transaction(connection):
+        known = register_targets(connection, TARGETS, start)
+        for target in TARGETS:
+            rows = [
+                _row(known[target.name].id, now, back)
+                for back in range(HOUR_SLOTS)
+                if target.name == ORDERS or back not in {*range(60, 66), 70, 72}
+            ]
+            batches.store(connection, rows)
+        _bury(connection, known[CALLS].id, slot_before(now, 70))
+    connection.close()
+    queue = SqliteQueue(path, FixedClock(now))
+    queue.send([PlannedMessage(message_for_slot(slot_before(now, 72), TARGETS[0]), 0)])
+    queue.close()
+
+
+def _row(metric_id: int, now: datetime, back: int) -> list[int]:
+    slot = slot_before(now, back)
+    late, receives, backfilled = 4, 1, 0
+    if back == 74:
+        late = 1500
+    if back == 75:
+        receives, late = 3, 9000
+    if back == 76:
+        backfilled, late = 1, 400_000
+    return [to_seconds(slot), metric_id, back % 11, to_ms(slot + INTERVAL) + late, late, receives, backfilled]
+
+
+def _bury(connection: object, metric_id: int, slot: datetime) -> None:
+    values = (
+        to_seconds(slot),
+        metric_id,
+        5,
+        0,
+        to_ms(slot),
+        to_ms(slot),
+        to_ms(slot + timedelta(minutes=1)),
+        5,
+        HOSTILE,
+    )
+    connection.execute("INSERT INTO dead_letters VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)  # type: ignore[attr-defined]

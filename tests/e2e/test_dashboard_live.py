@@ -1,0 +1,221 @@
+"""Live updates: what has changed reaches every open page, and no page can hold up the others or the collecting."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from datetime import timedelta
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+import requests
+
+from dashboard_home import CALLS, INTERVAL, ORDERS, FixedClock, build_home, slot_before, this_slot
+from kizami.dashboard.local_source import LocalSource
+from kizami.dashboard.server import DashboardServer
+from kizami.dashboard.snapshot import take_snapshot
+from kizami.local import batches
+from kizami.local.database import open_database, transaction
+from kizami.local.moments import to_ms, to_seconds
+
+PAGES = 50
+
+
+class CountingSource(LocalSource):
+    """Counts how often anybody looks."""
+
+    looks = 0
+
+    def queue_depth(self, now: Any) -> Any:
+        type(self).looks += 1
+        return super().queue_depth(now)
+
+
+class Home:
+    """A dashboard over a database that the test writes to."""
+
+    def __init__(self, server: DashboardServer, path: Path, clock: FixedClock) -> None:
+        self.server, self.path, self.clock = server, path, clock
+
+    def store(self, back: int, count: int = 3) -> None:
+        """Let a slot of `calls` be stored, as if it had just been collected."""
+        connection = open_database(self.path)
+        with transaction(connection):
+            number = LocalSource(self.path)._reader.metrics()[CALLS].id
+            slot = slot_before(self.clock.now(), back)
+            row = [to_seconds(slot), number, count, to_ms(slot + INTERVAL), 0, 1, 0]
+            batches.store(connection, [row])
+            batches.remove(connection, [row])
+        connection.close()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    clock = FixedClock(this_slot())
+    path = tmp_path / "kizami.db"
+    build_home(path, clock.now())
+    CountingSource.looks = 0
+    with DashboardServer(lambda: CountingSource(path), port=0, clock=clock) as server:
+        yield Home(server, path, clock)
+
+
+class Page:
+    """An open page: the events of one EventSource."""
+
+    def __init__(self, url: str, **query: str) -> None:
+        self._connection = HTTPConnection(urlsplit(url).netloc, timeout=20)
+        self._connection.request("GET", f"/api/v1/live?{urlencode(query)}")
+        self._answer = self._connection.getresponse()
+        assert self._answer.headers["content-type"].startswith("text/event-stream")
+
+    def next(self) -> tuple[str, dict[str, Any]]:
+        kind = ""
+        while line := self._answer.readline().decode():
+            if line.startswith("event: "):
+                kind = line.removeprefix("event: ").strip()
+            elif line.startswith("data: "):
+                return kind, json.loads(line.removeprefix("data: "))
+        raise EOFError
+
+    def close(self) -> None:
+        self._answer.close()
+        self._connection.close()
+
+
+def test_a_page_is_told_everything_first_and_then_only_what_has_changed(home: Home) -> None:
+    with closing(Page(home.server.url, metric=CALLS)) as page:
+        kind, first = page.next()
+        assert kind == "page"
+        assert {"verdict", "tiles", "gaps", "dead", "targets", "grid-head", "chart-head"} <= first["parts"].keys()
+        assert list(first["rows"]) == first["order"]
+        assert first["order"] == sorted(first["order"], reverse=True)
+        _, second = page.next()
+        assert second["parts"] == {}
+        assert second["rows"] == {}
+        home.store(72)
+        _, third = page.next()
+        while not third["rows"]:
+            _, third = page.next()
+        assert len(third["rows"]) == 1
+        assert {"grid-head", "tiles"} <= third["parts"].keys() <= {"grid-head", "tiles", "verdict", "targets"}
+        assert third["holes"] == first["holes"] - 1
+
+
+def test_a_new_slot_arrives_in_the_chart_s_tail(home: Home) -> None:
+    with closing(Page(home.server.url, metric=CALLS)) as page:
+        _, before = page.next()
+        home.clock.moment += INTERVAL
+        home.store(0, count=42)
+        _, after = page.next()
+        while after["tail"]["mean"][-1] != 42 and after["tail"]["mean"][-2] != 42:
+            _, after = page.next()
+        assert after["tail"]["to"] > before["tail"]["to"]
+
+
+def test_pages_in_two_languages_and_of_two_targets_are_told_each_its_own(home: Home) -> None:
+    url = home.server.url
+    with (
+        closing(Page(url, metric=CALLS, lang="en")) as english,
+        closing(Page(url, metric=ORDERS, lang="ja")) as other,
+    ):
+        assert "are stored" in english.next()[1]["parts"]["verdict"]
+        event = other.next()[1]
+        assert "保存済み" in event["parts"]["verdict"]
+        assert event["tail"]["metricName"] == ORDERS
+
+
+def test_fifty_pages_cost_one_look_and_none_when_they_are_gone(home: Home) -> None:
+    with ExitStack() as open_pages:
+        pages = [open_pages.enter_context(closing(Page(home.server.url, metric=CALLS))) for _ in range(PAGES)]
+        for page in pages:
+            page.next()
+        looks = CountingSource.looks
+        for page in pages:
+            page.next()
+            page.next()
+        # Two or three looks for all of them, not two for each.
+        assert CountingSource.looks - looks <= 6
+    deadline = time.monotonic() + 20
+    while pages_open(home) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert pages_open(home) == 0
+    looks = CountingSource.looks
+    time.sleep(1.5)
+    assert CountingSource.looks - looks <= 0
+
+
+def pages_open(home: Home) -> int:
+    text = requests.get(f"{home.server.url}/metrics", timeout=10).text
+    CountingSource.looks -= 1  # our own look
+    return int(next(line for line in text.splitlines() if line.startswith("kizami_dashboard_pages ")).split()[1])
+
+
+def test_trouble_is_told_and_its_end_too(home: Home) -> None:
+    with closing(Page(home.server.url, metric=CALLS)) as page:
+        page.next()
+        home.clock.moment = None  # type: ignore[assignment]
+        kind, event = page.next()
+        while kind != "trouble":
+            kind, event = page.next()
+        assert event == {"detail": "an unexpected error; the log has its details"}
+        home.clock.moment = this_slot()
+        while kind != "page":
+            kind, event = page.next()
+
+
+def test_an_unknown_metric_is_trouble_for_its_own_page_only(home: Home) -> None:
+    with closing(Page(home.server.url, metric="nobody")) as lost, closing(Page(home.server.url)) as found:
+        kind, event = lost.next()
+        assert (kind, "never polled" in event["detail"]) == ("trouble", True)
+        assert found.next()[0] == "page"
+
+
+def test_a_query_that_is_no_view_is_refused(home: Home) -> None:
+    answer = requests.get(f"{home.server.url}/api/v1/live", params={"range": "1y"}, timeout=10)
+    assert (answer.status_code, answer.json()["parameter"]) == (400, "range")
+
+
+def test_the_server_ends_at_once_with_pages_open(tmp_path: Path) -> None:
+    path = tmp_path / "kizami.db"
+    build_home(path, this_slot())
+    server = DashboardServer(lambda: LocalSource(path), port=0)
+    with ExitStack() as open_pages:
+        with server:
+            pages = [open_pages.enter_context(closing(Page(server.url))) for _ in range(5)]
+            for page in pages:
+                page.next()
+            began = time.monotonic()
+        assert time.monotonic() - began < 10
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("dashboard")]
+
+
+def test_collecting_goes_on_while_the_dashboard_reads_a_month(home: Home) -> None:
+    """The dashboard's questions never keep a writer from the database."""
+    stop = threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            source = LocalSource(home.path)
+            take_snapshot(source, home.clock.now())
+            source.buckets(CALLS, home.clock.now() - timedelta(days=30), home.clock.now(), 5)
+            source.close()
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    try:
+        for back in range(60, 66):
+            home.store(back)
+    finally:
+        stop.set()
+        for reader in readers:
+            reader.join()
+    source = LocalSource(home.path)
+    assert take_snapshot(source, home.clock.now()).overview.gaps == 0
+    source.close()

@@ -1,0 +1,133 @@
+"""Who may come in: the machine itself, or whoever has the token; and never a page of somebody else."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.datastructures import Headers
+
+from kizami.dashboard.paging import csv_line, read_cursor, write_cursor
+from kizami.dashboard.security import (
+    CONTENT_SECURITY_POLICY,
+    SESSION_COOKIE,
+    Access,
+    access_for,
+    is_loopback,
+    is_same_origin,
+)
+from kizami.errors import ConfigurationError, InvalidInput
+
+TOKEN = "a-token-of-some-length"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "localhost"])
+def test_this_machine_s_own_addresses_need_no_token(host: str) -> None:
+    assert is_loopback(host)
+    assert access_for(host, None).token is None
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.com"])
+def test_any_other_address_needs_a_token(host: str) -> None:
+    with pytest.raises(ConfigurationError, match="--token-env"):
+        access_for(host, None)
+    assert access_for(host, TOKEN).token == TOKEN
+
+
+@pytest.mark.parametrize("token", ["", "short", "with\nnewline-and-more", "日本語のトークンですよ、十六文字"])
+def test_a_token_that_can_be_guessed_or_not_sent_is_refused(token: str) -> None:
+    with pytest.raises(ConfigurationError, match="token"):
+        access_for("127.0.0.1", token)
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.0.0.1:8080", "localhost:9", "LOCALHOST", "localhost.", "[::1]:8080"]
+)
+def test_our_own_names_are_known(host: str) -> None:
+    assert access_for("127.0.0.1", None).knows_host(host)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [None, "", "evil.example", "evil.example:8080", "localhost.evil.example", "127.0.0.1.nip.io", "127.0.0.1@evil",
+     "192.168.1.5", "[::2]", "localhost:8080:1", "a b", "127.0.0.1/", "localhost:999999"],
+)  # fmt: skip
+def test_foreign_names_are_not(host: str | None) -> None:
+    assert not access_for("127.0.0.1", None).knows_host(host)
+
+
+def test_a_server_on_all_addresses_knows_each_address_and_the_names_it_is_told() -> None:
+    access = access_for("0.0.0.0", TOKEN, ["kizami.internal"])
+    assert access.knows_host("192.168.1.5:8080")
+    assert access.knows_host("[fe80::1]")
+    assert access.knows_host("Kizami.Internal:8080")
+    assert not access.knows_host("other.internal")
+
+
+def test_a_token_lets_in_by_header_or_by_session_and_nothing_else_does() -> None:
+    access = access_for("0.0.0.0", TOKEN)
+    assert access.lets_in(Headers({"authorization": f"Bearer {TOKEN}"}))
+    assert access.lets_in(Headers({"cookie": f"{SESSION_COOKIE}={access.session}"}))
+    assert TOKEN not in access.session
+    for headers in (
+        {},
+        {"authorization": TOKEN},
+        {"authorization": f"Basic {TOKEN}"},
+        {"authorization": "Bearer wrong"},
+        {"authorization": "Bearer Ünicode"},
+        {"cookie": f"{SESSION_COOKIE}={TOKEN}"},
+        {"cookie": f"{SESSION_COOKIE}="},
+    ):
+        assert not access.lets_in(Headers(headers)), headers
+
+
+def test_without_a_token_everyone_on_the_machine_may_look_but_no_bearer_is_known() -> None:
+    assert Access().lets_in(Headers({}))
+    assert not Access().has_bearer(Headers({"authorization": "Bearer "}))
+
+
+@pytest.mark.parametrize(
+    ("origin", "same"),
+    [
+        ("http://127.0.0.1:8080", True),
+        ("https://127.0.0.1:8080", True),
+        ("http://127.0.0.1:8081", False),
+        ("http://localhost:8080", False),
+        ("http://evil.example", False),
+        ("null", False),
+        (None, False),
+    ],
+)
+def test_an_action_comes_from_our_own_page(origin: str | None, same: bool) -> None:
+    headers = {"host": "127.0.0.1:8080"} | ({"origin": origin} if origin else {})
+    assert is_same_origin(Headers(headers)) is same
+
+
+def test_no_inline_code_and_nothing_from_elsewhere_is_allowed() -> None:
+    assert "unsafe" not in CONTENT_SECURITY_POLICY
+    assert "*" not in CONTENT_SECURITY_POLICY
+    assert "http" not in CONTENT_SECURITY_POLICY
+    assert CONTENT_SECURITY_POLICY.startswith("default-src 'none'")
+
+
+@given(st.integers(), st.text())
+def test_a_cursor_comes_back_as_it_was(number: int, text: str) -> None:
+    assert read_cursor(write_cursor([number, text]), int, str) == [number, text]
+
+
+@given(st.text(max_size=60))
+def test_a_cursor_that_was_not_given_out_is_refused(text: str) -> None:
+    try:
+        found = read_cursor(text, int, str)
+    except InvalidInput:
+        return
+    assert found is None or [type(value) for value in found] == [int, str]
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
+def test_a_text_cannot_become_a_formula_in_a_spreadsheet(text: str) -> None:
+    assert csv_line([text]).lstrip('"').startswith("'")
+
+
+def test_csv_keeps_numbers_and_quotes_what_needs_it() -> None:
+    assert csv_line([1, -2, None, 'a "b"', "c,d"]) == '1,-2,,"a ""b""","c,d"\r\n'
