@@ -118,8 +118,10 @@ class LocalBackend:
         polling, now = self._polling(), SystemClock().now()
         unlisted = Polling.REMOVED if self._settings.path else Polling.ON
         metrics = {
-            name: Metric(name, each.interval_seconds, each.lag_seconds, each.first_slot, polling.get(name, unlisted))
-            for name, each in self._reader.metrics().items()
+            name: Metric(
+                name, known.interval_seconds, known.lag_seconds, known.first_slot, polling.get(name, unlisted)
+            )
+            for name, known in self._reader.metrics().items()
         }
         for target in self._settings.config.targets if self._settings.path else ():
             if target.name not in metrics:
