@@ -1,6 +1,6 @@
 # Every target sets up what it needs in .venv; a second run finds it done.
 .DEFAULT_GOAL := help
-.PHONY: help up test check fmt openapi synth diff deploy destroy bench-lambda clean lock
+.PHONY: help up test check fmt openapi synth bootstrap diff deploy destroy bench-lambda clean lock
 
 PYTHON ?= python3
 VENV := .venv
@@ -39,6 +39,9 @@ openapi: $(VENV)/.dev  ## write the openapi.json that the mock API serves from d
 # AWS: CONTEXT="name=value …" says what the deployment is told, see docs/operations.md.
 synth: $(VENV)/.infra  ## write the CloudFormation template to cdk.out; needs no AWS account
 	@$(BIN)/python -m infra.app $(CONTEXT)
+
+bootstrap: .tools/cdk/.done  ## prepare an account and region for CDK, once
+	@$(CDK) bootstrap
 
 diff: .tools/cdk/.done  ## show what a deployment would change
 	@$(CDK) diff

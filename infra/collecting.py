@@ -4,25 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from aws_cdk import Stack, Token
 from aws_cdk import aws_dynamodb as dynamodb
-from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.environment import target_environment
 from infra.foundation import Foundation
-from infra.functions import allow, allow_key, make_function
+from infra.functions import WRITE_KEY_ACTIONS, allow, allow_key, consume, make_function
+from infra.secrets import allow_secrets
 from kizami.targets import SecretReference, Target
-
-WRITE_KEY_ACTIONS = (
-    "kms:Decrypt",
-    "kms:DescribeKey",
-    "kms:Encrypt",
-    "kms:GenerateDataKey",
-    "kms:ReEncryptFrom",
-    "kms:ReEncryptTo",
-)
 
 
 class Collecting(Construct):
@@ -57,45 +47,15 @@ class Collecting(Construct):
         # Every write is a PutItem on the condition that the slot is free: nothing else is needed.
         allow(self.collector, ["dynamodb:PutItem"], [table.table_arn])
         allow_key(self.collector, foundation.table_key, "dynamodb", WRITE_KEY_ACTIONS)
-        self._allow_secrets([*target_secrets(foundation.targets), *([api_key] if api_key else [])])
+        allow_secrets(self.collector, [*target_secrets(foundation.targets), *([api_key] if api_key else [])])
         self.consume("Schedule", queue, foundation.settings.collector_concurrency)
 
     def consume(self, id: str, queue: sqs.IQueue, max_concurrency: int | None) -> None:
-        """Call the Collector for each message of `queue`, with exactly what Lambda's polling needs."""
-        allow(
-            self.collector,
-            ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"],
-            [queue.queue_arn],
-        )
-        allow_key(self.collector, self._foundation.queue_key, "sqs", ["kms:Decrypt"])
-        mapping = lambda_.EventSourceMapping(
-            self,
-            id,
-            target=self.collector,
-            event_source_arn=queue.queue_arn,
-            batch_size=self._foundation.settings.collector_batch_size,
-            report_batch_item_failures=True,
-            max_concurrency=max_concurrency,
-        )
-        # Lambda refuses a mapping whose function may not read the queue yet.
-        mapping.node.add_dependency(self.collector.role)
-
-    def _allow_secrets(self, secrets: Iterable[SecretReference]) -> None:
-        for secret in sorted(set(secrets), key=str):
-            action = "secretsmanager:GetSecretValue" if secret.kind == "secretsmanager" else "ssm:GetParameter"
-            allow(self.collector, [action], [secret_arn(secret, Stack.of(self))])
+        """Call the Collector for each message of `queue`."""
+        batch_size = self._foundation.settings.collector_batch_size
+        consume(self, id, self._foundation, self.collector, queue, batch_size, max_concurrency)
 
 
 def target_secrets(targets: Iterable[Target]) -> list[SecretReference]:
     """The secrets that the targets' headers refer to."""
     return [value for target in targets for value in target.headers.values() if isinstance(value, SecretReference)]
-
-
-def secret_arn(secret: SecretReference, stack: Stack) -> str:
-    """The one secret or parameter that the reference names."""
-    if secret.name.startswith("arn:") or Token.is_unresolved(secret.name):
-        return secret.name
-    if secret.kind == "secretsmanager":
-        # Secrets Manager adds six characters of its own to the name.
-        return f"arn:{stack.partition}:secretsmanager:{stack.region}:{stack.account}:secret:{secret.name}-??????"
-    return f"arn:{stack.partition}:ssm:{stack.region}:{stack.account}:parameter/{secret.name.lstrip('/')}"

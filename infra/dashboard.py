@@ -1,4 +1,4 @@
-"""The CloudWatch dashboard: alarms, counts, lateness, coverage, errors and the queues, over the same hours."""
+"""The CloudWatch dashboard: alarms, counts, lateness, coverage, errors, queues and points, over the same hours."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_logs as logs
 
+from infra.aggregating import Aggregating
 from infra.schedule import SubMinuteSchedule
 
 HALF = 12  # of a dashboard's 24 columns
+STORED, RUN_ENDED = 'message = "record stored"', 'code = "AGGREGATION-012"'
 
 
 def add_widgets(
     dashboard: cloudwatch.Dashboard,
     schedule: SubMinuteSchedule,
+    aggregating: Aggregating,
     coverage: cloudwatch.IMetric,
     missing: cloudwatch.IMetric,
     alarms: Sequence[cloudwatch.IAlarm],
@@ -23,23 +26,25 @@ def add_widgets(
     group = schedule.collecting.collector.log_group
     dashboard.add_widgets(cloudwatch.AlarmStatusWidget(title="Alarms", alarms=list(alarms), width=2 * HALF))
     dashboard.add_widgets(
-        _from_logs("Counts", group, "stats avg(count) as count by bin(1m)"),
+        _from_logs("Counts", group, STORED, "stats avg(count) as count by bin(1m)"),
         _from_logs(
             "Lateness in ms",
             group,
+            STORED,
             "stats pct(latenessMilliseconds, 50) as p50, pct(latenessMilliseconds, 99) as p99 by bin(1m)",
         ),
     )
     dashboard.add_widgets(_graph("Coverage in % and missing slots", [coverage], [missing]), _errors(schedule))
     dashboard.add_widgets(_queue(schedule), _dead_letters(schedule))
+    dashboard.add_widgets(_points(aggregating), _companies(aggregating))
 
 
-def _from_logs(title: str, group: logs.ILogGroup, statistics: str) -> cloudwatch.LogQueryWidget:
-    """A line per minute out of the Collector's log: every stored record is one line of it."""
+def _from_logs(title: str, group: logs.ILogGroup, lines: str, statistics: str) -> cloudwatch.LogQueryWidget:
+    """A curve out of a function's log: every stored record, every run that ended is one line of it."""
     return cloudwatch.LogQueryWidget(
         title=title,
         log_group_names=[group.log_group_name],
-        query_lines=['filter message = "record stored"', statistics],
+        query_lines=[f"filter {lines}", statistics],
         view=cloudwatch.LogQueryVisualizationType.LINE,
         width=HALF,
     )
@@ -77,6 +82,23 @@ def _dead_letters(schedule: SubMinuteSchedule) -> cloudwatch.GraphWidget:
     if dead:
         left.append(dead.metric_approximate_number_of_messages_visible(label="dead letters"))
     return _graph("Backfill and dead letters", left, [])
+
+
+def _points(aggregating: Aggregating) -> cloudwatch.LogQueryWidget:
+    counted = "stats sum(granted) as granted, sum(already_granted) as already, sum(failed) as failed by bin(1h)"
+    return _from_logs("Aggregation: points", aggregating.aggregation.log_group, RUN_ENDED, counted)
+
+
+def _companies(aggregating: Aggregating) -> cloudwatch.GraphWidget:
+    return _graph(
+        "Aggregation: companies, dead letters and error lines",
+        [
+            aggregating.queue.metric_approximate_number_of_messages_visible(label="waiting"),
+            aggregating.queue.metric_approximate_number_of_messages_not_visible(label="in a run"),
+            aggregating.dead_letters.metric_approximate_number_of_messages_visible(label="dead letters"),
+        ],
+        [aggregating.error_lines],
+    )
 
 
 def _graph(

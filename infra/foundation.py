@@ -28,15 +28,14 @@ class Foundation(Construct):
         self.targets = deployable_targets(text, settings)
         self.has_config = text is not None
         self.code = lambda_code(self, text)
-        self.table_key = self._key("TableKey", "the metrics table")
+        self.table_key = self._key("TableKey", "the tables")
         self.queue_key = self._key("QueueKey", "the queues and the alarms' topic", _for_alarms())
         self.log_key = self._key("LogKey", "the logs", _for_logs(Stack.of(self)))
         self.network = Network(self, "Network", self._polled_urls(), self.log_key) if self.log_key else None
 
     def _polled_urls(self) -> list[str]:
-        if self.has_config:
-            return [target.url for target in self.targets]
-        return [self.settings.api_base_url] if self.settings.api_base_url else []
+        own = [target.url for target in self.targets] if self.has_config else [self.settings.api_base_url]
+        return [url for url in (*own, self.settings.aggregation_api_base_url) if url]
 
     def _key(self, id: str, what: str, use: iam.PolicyStatement | None = None) -> kms.Key | None:
         if not self.settings.production:

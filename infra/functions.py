@@ -10,6 +10,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.findings import acknowledge
@@ -39,6 +40,25 @@ NETWORK_ACTIONS = (
     "ec2:AssignPrivateIpAddresses",
     "ec2:UnassignPrivateIpAddresses",
 )
+# What DynamoDB does on behalf of a function that writes to a table with a customer-managed key.
+WRITE_KEY_ACTIONS = (
+    "kms:Decrypt",
+    "kms:DescribeKey",
+    "kms:Encrypt",
+    "kms:GenerateDataKey",
+    "kms:ReEncryptFrom",
+    "kms:ReEncryptTo",
+)
+
+
+# CPU comes with memory; (up to so many targets, MB), measured with bench/functions_at_scale.py.
+MEMORY_STEPS = ((20, 0), (200, 512), (500, 1024))
+WHOLE_CPU_MB = 1769
+
+
+def memory_for(targets: int, least_mb: int) -> int:
+    """Enough CPU to look after so many targets within a function's time."""
+    return max(least_mb, next((memory for most, memory in MEMORY_STEPS if targets <= most), WHOLE_CPU_MB))
 
 
 def make_function(
@@ -96,8 +116,33 @@ def make_log_group(scope: Construct, id: str, foundation: Foundation) -> logs.Lo
 
 
 def trigger(function: lambda_.Function) -> targets.LambdaFunction:
-    """A rule's target; a trigger that cannot be delivered within minutes is left to the reconciler."""
+    """A rule's target; one that cannot be delivered within minutes is left to the reconciler, or to the next."""
     return targets.LambdaFunction(function, max_event_age=Duration.minutes(5), retry_attempts=2)
+
+
+def consume(
+    scope: Construct,
+    id: str,
+    foundation: Foundation,
+    function: lambda_.Function,
+    queue: sqs.IQueue,
+    batch_size: int,
+    max_concurrency: int | None,
+) -> None:
+    """Call the function for the messages of `queue`, with exactly what Lambda's polling needs."""
+    allow(function, ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"], [queue.queue_arn])
+    allow_key(function, foundation.queue_key, "sqs", ["kms:Decrypt"])
+    mapping = lambda_.EventSourceMapping(
+        scope,
+        id,
+        target=function,
+        event_source_arn=queue.queue_arn,
+        batch_size=batch_size,
+        report_batch_item_failures=True,
+        max_concurrency=max_concurrency,
+    )
+    if function.role:  # Lambda refuses a mapping whose function may not read the queue yet.
+        mapping.node.add_dependency(function.role)
 
 
 def allow(function: lambda_.Function, actions: Iterable[str], resources: Iterable[str]) -> None:

@@ -12,7 +12,7 @@ from infra.functions import make_function
 from kizami.targets import SecretReference
 
 TIMEOUT_SECONDS = 10
-PATHS = ("response_count", "health")
+PATHS = ("response_count", "users", "health")
 
 
 class MockApi(Construct):
@@ -33,7 +33,7 @@ class MockApi(Construct):
             self,
             "Api",
             rest_api_name="AI Employee Mock API",
-            description="Deterministic counts to test the collecting with",
+            description="Deterministic counts and users to test the collecting and the aggregation with",
             deploy_options=apigateway.StageOptions(stage_name="prod"),
             cloud_watch_role=False,
         )
@@ -49,7 +49,7 @@ class MockApi(Construct):
         secret = secretsmanager.Secret(
             self,
             "ApiKey",
-            description="The API key that the Collector sends to the mock API",
+            description="The API key that the Collector and the Aggregation send to the mock API",
             generate_secret_string=secretsmanager.SecretStringGenerator(
                 password_length=40, exclude_punctuation=True
             ),
@@ -64,7 +64,7 @@ class MockApi(Construct):
 
 
 def _acknowledge(mock: MockApi) -> None:
-    made_up = "The counts are made up: there is nothing to protect. In production an API key is required."
+    made_up = "What it answers is made up: there is nothing to protect. In production an API key is required."
     logged = "The function logs every request itself; API Gateway's logs need an account-wide role."
     checked = "The function checks every parameter and answers 400 with the reason."
     acknowledge(mock, {"APIG1": logged, "APIG2": checked, "APIG6": logged})

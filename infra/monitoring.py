@@ -9,6 +9,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
+from infra.aggregating import Aggregating
 from infra.dashboard import add_widgets
 from infra.foundation import Foundation
 from infra.schedule import SubMinuteSchedule
@@ -23,9 +24,16 @@ SILENCE_IS_GOOD = cloudwatch.TreatMissingData.NOT_BREACHING
 
 
 class Monitoring(Construct):
-    """A topic, five alarms that speak through it, and one dashboard."""
+    """A topic, the alarms that speak through it, and one dashboard."""
 
-    def __init__(self, scope: Construct, id: str, foundation: Foundation, schedule: SubMinuteSchedule) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        foundation: Foundation,
+        schedule: SubMinuteSchedule,
+        aggregating: Aggregating,
+    ) -> None:
         super().__init__(scope, id)
         self._settings = foundation.settings
         self.topic = sns.Topic(self, "Alarms", enforce_ssl=True, master_key=foundation.queue_key)
@@ -34,8 +42,9 @@ class Monitoring(Construct):
         self.alarms: list[cloudwatch.Alarm] = []
         self._watch_the_way(schedule)
         self._watch_coverage()
+        self._watch_aggregation(aggregating)
         self.dashboard = cloudwatch.Dashboard(self, "Dashboard", default_interval=Duration.hours(3))
-        add_widgets(self.dashboard, schedule, self.coverage, self.missing, self.alarms)
+        add_widgets(self.dashboard, schedule, aggregating, self.coverage, self.missing, self.alarms)
 
     def _watch_the_way(self, schedule: SubMinuteSchedule) -> None:
         sender, queue, dead = (
@@ -79,6 +88,40 @@ class Monitoring(Construct):
             self.coverage,
             below=self._settings.coverage_alarm_percent,
             periods=2,
+        )
+
+    def _watch_aggregation(self, aggregating: Aggregating) -> None:
+        self._alarm(
+            "AggregationDeadLetters",
+            "Runs failed as often as they may: their companies get no points until they are sent again.",
+            aggregating.dead_letters.metric_approximate_number_of_messages_visible(
+                period=MINUTE, statistic="Maximum"
+            ),
+            above=0,
+        )
+        self._alarm(
+            "AggregationOldestMessage",
+            "Companies wait: runs fail or end early, or there are more of them than run side by side.",
+            aggregating.queue.metric_approximate_age_of_oldest_message(period=FIVE_MINUTES, statistic="Maximum"),
+            above=self._settings.aggregation_visibility_seconds,
+        )
+        self._alarm(
+            "AggregationErrors",
+            "An Aggregation function was ended by force or is set up wrongly; its message is delivered again.",
+            aggregating.aggregation.metric_errors(period=FIVE_MINUTES),
+            above=0,
+        )
+        self._alarm(
+            "DispatcherErrors",
+            "Not every company got its message; the next hour's dispatch tries again.",
+            aggregating.dispatcher.metric_errors(period=FIVE_MINUTES),
+            above=0,
+        )
+        self._alarm(
+            "AggregationErrorLines",
+            "The batch or its dispatcher wrote an ERROR line; docs/aggregation.md says what to do on each code.",
+            aggregating.error_lines.with_(period=FIVE_MINUTES),
+            above=0,
         )
 
     def _published(self, name: str, statistic: str) -> cloudwatch.Metric:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from aws_cdk import Duration
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
@@ -13,10 +15,16 @@ from infra.settings import RETENTION_DAYS
 DEAD_LETTER_DAYS = 14  # the longest that SQS keeps a message
 
 
-def make_dead_letters(scope: Construct, id: str, foundation: Foundation) -> sqs.Queue | None:
-    """Where messages go that were received too often; None when the context asks for the seeds' bare queue."""
-    if not foundation.settings.max_receives:
-        return None
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a received message is hidden, and after how many receives it is a dead letter (0: never)."""
+
+    visibility_seconds: int
+    max_receives: int
+
+
+def make_dead_letters(scope: Construct, id: str, foundation: Foundation) -> sqs.Queue:
+    """Where messages go that were received too often."""
     queue = sqs.Queue(
         scope,
         id,
@@ -29,17 +37,20 @@ def make_dead_letters(scope: Construct, id: str, foundation: Foundation) -> sqs.
     return queue
 
 
-def make_queue(scope: Construct, id: str, foundation: Foundation, dead_letters: sqs.Queue | None) -> sqs.Queue:
+def make_queue(
+    scope: Construct, id: str, foundation: Foundation, dead_letters: sqs.Queue | None, limits: Limits | None = None
+) -> sqs.Queue:
     """A queue that hides a received message for the visibility timeout and keeps it for a day."""
     settings = foundation.settings
+    limits = limits or Limits(settings.visibility_seconds, settings.max_receives)
     limit = None
     if dead_letters is not None:
-        limit = sqs.DeadLetterQueue(queue=dead_letters, max_receive_count=settings.max_receives)
+        limit = sqs.DeadLetterQueue(queue=dead_letters, max_receive_count=limits.max_receives)
     queue = sqs.Queue(
         scope,
         id,
         enforce_ssl=True,
-        visibility_timeout=Duration.seconds(settings.visibility_seconds),
+        visibility_timeout=Duration.seconds(limits.visibility_seconds),
         retention_period=Duration.days(RETENTION_DAYS),
         dead_letter_queue=limit,
         encryption=_encryption(foundation),

@@ -10,11 +10,11 @@ from constructs import Construct
 
 from infra.environment import target_environment
 from infra.foundation import Foundation
-from infra.functions import allow, allow_key, make_function, trigger
+from infra.functions import allow, allow_key, make_function, memory_for, trigger
 from infra.queues import make_queue
 
 TIMEOUT_SECONDS = 120
-MEMORY_MB = 256  # reads hours of slots of every target
+MEMORY_MB = 256
 
 
 class Reconciling(Construct):
@@ -38,7 +38,7 @@ class Reconciling(Construct):
             handler="kizami.aws.reconciler.handler",
             description="Finds missing slots, asks for them again, and publishes coverage",
             timeout_seconds=TIMEOUT_SECONDS,
-            memory_mb=MEMORY_MB,
+            memory_mb=memory_for(len(foundation.targets), MEMORY_MB),
             log_level="info",  # its lines carry the metrics
             environment={
                 "QUEUE_URL": self.queue.queue_url,

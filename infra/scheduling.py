@@ -8,12 +8,9 @@ from constructs import Construct
 
 from infra.environment import target_environment
 from infra.foundation import Foundation
-from infra.functions import allow, allow_key, make_function, trigger
+from infra.functions import allow, allow_key, make_function, memory_for, trigger
 from infra.queues import make_dead_letters, make_queue
-from infra.settings import SENDER_TIMEOUT_SECONDS
-
-SENDER_MEMORY_STEPS = ((20, 128), (200, 512), (500, 1024))  # targets, MB: CPU comes with memory
-SENDER_MEMORY_MOST_MB = 1769  # one whole CPU
+from infra.settings import MEMORY_MB, SENDER_TIMEOUT_SECONDS
 
 
 class Scheduling(Construct):
@@ -21,7 +18,9 @@ class Scheduling(Construct):
 
     def __init__(self, scope: Construct, id: str, foundation: Foundation) -> None:
         super().__init__(scope, id)
-        self.dead_letters = make_dead_letters(self, "DeadLetters", foundation)
+        # The context may ask for the seeds' bare queue.
+        has_limit = foundation.settings.max_receives > 0
+        self.dead_letters = make_dead_letters(self, "DeadLetters", foundation) if has_limit else None
         self.queue = make_queue(self, "Queue", foundation, self.dead_letters)
         self.sender = make_function(
             self,
@@ -30,7 +29,7 @@ class Scheduling(Construct):
             handler="kizami.aws.sender.handler",
             description="Sends the messages of one minute, each with its delay",
             timeout_seconds=SENDER_TIMEOUT_SECONDS,
-            memory_mb=sender_memory_mb(foundation),
+            memory_mb=foundation.settings.sender_memory_mb or memory_for(len(foundation.targets), MEMORY_MB),
             environment={"QUEUE_URL": self.queue.queue_url, **target_environment(foundation)},
         )
         allow(self.sender, ["sqs:SendMessage"], [self.queue.queue_arn])
@@ -42,11 +41,3 @@ class Scheduling(Construct):
             schedule=events.Schedule.rate(Duration.minutes(1)),
             targets=[trigger(self.sender)],
         )
-
-
-def sender_memory_mb(foundation: Foundation) -> int:
-    """The Sender's memory: as the context says, else enough CPU to send all targets' messages in time."""
-    if foundation.settings.sender_memory_mb:
-        return foundation.settings.sender_memory_mb
-    fitting = (memory for most, memory in SENDER_MEMORY_STEPS if len(foundation.targets) <= most)
-    return next(fitting, SENDER_MEMORY_MOST_MB)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
 
+from kizami.aggregation.points import DEFAULT_ZONE, require_zone
 from kizami.errors import ConfigurationError, InvalidInput
 from kizami.slots import DEFAULT_INTERVAL_SECONDS
 from kizami.urls import require_base_url
@@ -52,6 +53,14 @@ class Settings:
     reconcile_hours: int = 3
     reconcile_limit: int = 1000
     backfill_concurrency: int = 2
+    aggregation_api_base_url: str | None = None
+    aggregation_time_zone: str = DEFAULT_ZONE
+    aggregation_minutes: int = 60
+    aggregation_timeout_seconds: int = 900
+    aggregation_memory_mb: int = 1769
+    aggregation_concurrency: int = 10
+    company_table_name: str = "Company"
+    points_table_name: str = "Points"
     coverage_alarm_percent: int = 99
     alarm_email: str | None = None
     log_retention_days: int = 30
@@ -82,6 +91,11 @@ class Settings:
     def grace_seconds(self) -> int:
         """How long a slot can be on its way: its delay, then every receive, each hidden for the visibility."""
         return LONGEST_DELAY_SECONDS + self.visibility_seconds * max(1, self.max_receives)
+
+    @property
+    def aggregation_visibility_seconds(self) -> int:
+        """Six times the function's time, as AWS asks; at most 90 minutes, below the 120 of the batch's lock."""
+        return 6 * self.aggregation_timeout_seconds
 
 
 def settings_from_context(context: Mapping[str, Any]) -> Settings:
@@ -130,10 +144,16 @@ def _base_url(name: str, value: Any) -> str:
     return str(value)
 
 
+def _time_zone(name: str, value: Any) -> str:
+    require_zone(str(value), f"context {name}")
+    return str(value)
+
+
 def _wrong(name: str, value: Any, expected: str) -> ConfigurationError:
     return ConfigurationError(f"context {name}", f"{value!r} is not {expected}")
 
 
+_A_TABLE_NAME = "a table name (3 to 255 letters, digits or _ . -)"
 _FLAG = _choice({"true": True, "false": False})
 LOG_RETENTION_DAYS = (1, 7, 14, 30, 90, 365, 3653)
 
@@ -146,7 +166,7 @@ PARSERS: dict[str, Callable[[str, Any], Any]] = {
     "api_base_url": _base_url,
     "api_key_secret": _pattern(re.compile(r"[\w/+=.@:-]{1,512}", re.ASCII), "the name or ARN of a secret"),
     "window_lag_seconds": _number(0, 3600),
-    "table_name": _pattern(_NAME, "a table name (3 to 255 letters, digits or _ . -)"),
+    "table_name": _pattern(_NAME, _A_TABLE_NAME),
     "retain_data": _FLAG,
     "point_in_time_recovery": _FLAG,
     "collector_timeout_seconds": _number(1, 900),
@@ -159,6 +179,14 @@ PARSERS: dict[str, Callable[[str, Any], Any]] = {
     "reconcile_hours": _number(1, 24),
     "reconcile_limit": _number(1, 100_000),
     "backfill_concurrency": _number(2, 1000),
+    "aggregation_api_base_url": _base_url,
+    "aggregation_time_zone": _time_zone,
+    "aggregation_minutes": _number(1, 1440),
+    "aggregation_timeout_seconds": _number(60, 900),  # the batch keeps the last 30 to end cleanly
+    "aggregation_memory_mb": _number(128, 10_240),
+    "aggregation_concurrency": _number(2, 1000),
+    "company_table_name": _pattern(_NAME, _A_TABLE_NAME),
+    "points_table_name": _pattern(_NAME, _A_TABLE_NAME),
     "coverage_alarm_percent": _number(1, 100),
     "alarm_email": _pattern(re.compile(r"[^@\s]+@[^@\s]+"), "an e-mail address"),
     "log_retention_days": _choice({str(days): days for days in LOG_RETENTION_DAYS}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from aws_cdk import CfnOutput, Environment, Stack
 from constructs import Construct
 
+from infra.aggregating import Aggregating
 from infra.foundation import Foundation
 from infra.mock_api import MockApi
 from infra.monitoring import Monitoring
@@ -14,7 +15,7 @@ from kizami.targets import SecretReference
 
 
 class DataCollectionSchedulerStack(Stack):
-    """The seeds' system: the mock API, and the schedule that polls it or the API that the context names."""
+    """The seeds' systems: the mock API, the schedule that polls it or an API of yours, and the aggregation."""
 
     def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
         super().__init__(
@@ -32,13 +33,24 @@ class DataCollectionSchedulerStack(Stack):
             api_base_url=settings.api_base_url or mock.api.url,
             api_key=_api_key(settings, mock),
         )
-        Monitoring(self, "Monitoring", foundation, schedule)
+        aggregating = Aggregating(
+            self,
+            "Aggregating",
+            foundation,
+            settings.aggregation_api_base_url or mock.api.url,
+            None if settings.aggregation_api_base_url else mock.api_key,
+        )
+        Monitoring(self, "Monitoring", foundation, schedule, aggregating)
         self._say("MockApiUrl", mock.api.url, "The mock AI employee API")
         self._say("MetricsTableName", schedule.table.table_name, "The DynamoDB table of the metrics")
         self._say("QueueUrl", schedule.scheduling.queue.queue_url, "The queue of live slots")
         self._say("BackfillQueueUrl", schedule.reconciling.queue.queue_url, "The queue of slots asked for again")
         if schedule.scheduling.dead_letters:
             self._say("DeadLetterQueueUrl", schedule.scheduling.dead_letters.queue_url, "The dead letters")
+        self._say("CompanyTableName", aggregating.companies.table_name, "The DynamoDB table of the companies")
+        self._say("PointsTableName", aggregating.points.table_name, "The DynamoDB table of the points")
+        self._say("AggregationQueueUrl", aggregating.queue.queue_url, "The queue of companies to aggregate")
+        self._say("AggregationDeadLetterQueueUrl", aggregating.dead_letters.queue_url, "Its dead letters")
 
     def _say(self, name: str, value: str, description: str) -> None:
         CfnOutput(self, name, value=value, description=description)

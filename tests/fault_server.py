@@ -13,6 +13,7 @@ import gzip
 import json
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -166,7 +167,7 @@ def chunked(exchange: Exchange) -> None:
 
 
 def huge_body(exchange: Exchange, megabytes: int = 100) -> None:
-    exchange.write(head(megabytes * 1_000_000))
+    exchange.write(head(megabytes * 1_000_000, Connection="close"))
     for _ in range(megabytes):
         exchange.write(b" " * 1_000_000)
 
@@ -194,7 +195,16 @@ def encoded_and_late(exchange: Exchange) -> None:
 def answer_then_say_408(exchange: Exchange) -> None:
     """A right answer, then what some servers say to an idle connection before they close it."""
     answer()(exchange)
+    exchange.stopping.wait(0.1)
     exchange.write(head(0, 408, Connection="close"))
+
+
+def answer_then_reset(exchange: Exchange) -> None:
+    """A right answer, then the connection is torn down without a goodbye."""
+    answer()(exchange)
+    exchange.stopping.wait(0.1)
+    exchange.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    exchange.keep = False
 
 
 class FaultServer:

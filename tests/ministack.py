@@ -95,6 +95,10 @@ class DeployedStack:
         self._physical = {r["LogicalResourceId"]: r["PhysicalResourceId"] for r in answer["StackResources"]}
         self._template = template
 
+    def delete(self) -> None:
+        """Its rules would go on firing."""
+        self.aws.client("cloudformation").delete_stack(StackName=self.name)
+
     def physical(self, logical_id: str) -> str:
         return self._physical[logical_id]
 
@@ -167,8 +171,9 @@ def for_ministack(document: dict[str, Any], name: str, mock_api_url: str) -> dic
             for statement in properties["PolicyDocument"]["Statement"]:
                 _adapt_statement(statement, secrets)
         environment = properties.get("Environment", {}).get("Variables", {})
-        if isinstance(environment.get("AI_API_BASE_URL"), dict):
-            environment["AI_API_BASE_URL"] = mock_api_url
+        for variable in ("AI_API_BASE_URL", "AGGREGATION_API_BASE_URL"):
+            if isinstance(environment.get(variable), dict):
+                environment[variable] = mock_api_url
     return document
 
 

@@ -15,6 +15,8 @@ HANDLERS = {
     "collector": "kizami.aws.collector.handler",
     "reconciler": "kizami.aws.reconciler.handler",
     "mock_api": "kizami.aws.mock_api.handler",
+    "aggregation": "kizami.aws.aggregation.handler",
+    "dispatcher": "kizami.aws.aggregation_dispatcher.handler",
 }
 
 _SCRATCH = TemporaryDirectory(prefix="kizami-cdk-")
@@ -77,6 +79,18 @@ def all_policies(template: Template) -> list[dict[str, Any]]:
     """Every statement of every role in the stack."""
     policies = template.resources("AWS::IAM::Policy").values()
     return [statement for policy in policies for statement in policy["Properties"]["PolicyDocument"]["Statement"]]
+
+
+def beyond_logs(template: Template, name: str) -> set[tuple[str, str]]:
+    """What the function's role allows beside writing its own log."""
+    return {grant for grant in template.grants(name) if not grant[0].startswith("logs:")}
+
+
+def event_sources(template: Template, name: str) -> list[dict[str, Any]]:
+    """The mappings that call the function."""
+    function = {"Ref": template.function_id(name)}
+    mappings = template.resources("AWS::Lambda::EventSourceMapping").values()
+    return [mapping["Properties"] for mapping in mappings if mapping["Properties"]["FunctionName"] == function]
 
 
 def listed(value: Any) -> list[Any]:

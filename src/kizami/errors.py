@@ -8,7 +8,9 @@
     │   ├── ApiStatusError      any status but 200 (carries `status` and `retry_after_seconds`)
     │   └── ApiPayloadError     200, but not the answer that was asked for
     ├── QueueError              the queue refused or could not be reached
+    │   └── QueueUnreachable    it could not be reached
     └── StoreError              the store refused or could not be reached
+        └── StoreUnreachable    it could not be reached
 
 A duplicate write and a held lock are outcomes, not errors. Messages are one line, name the place and
 never carry a header, a key or a signature: they end up in logs and dead letters.
@@ -73,5 +75,13 @@ class QueueError(KizamiError):
     """The queue refused the operation or could not be reached."""
 
 
+class QueueUnreachable(QueueError):
+    """No connection to the queue, or none in time."""
+
+
 class StoreError(KizamiError):
     """The store refused the operation or could not be reached."""
+
+
+class StoreUnreachable(StoreError):
+    """No connection to the store, or none in time."""

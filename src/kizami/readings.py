@@ -20,7 +20,7 @@ class QueueDepth:
     delayed: int
     in_flight: int
     dead: int
-    oldest_age_seconds: float
+    oldest_age_seconds: float | None  # SQS does not tell
 
     @property
     def pending(self) -> int:
@@ -38,7 +38,7 @@ class Lateness:
     max_ms: int
 
 
-# What orders dead letters: when it died, its slot, its metric.
+# What orders dead letters: when it died (or was sent, where that is not told), its slot, its metric.
 DeadLetterKey = tuple[datetime, datetime, str]
 
 
@@ -51,14 +51,14 @@ class DeadLetter:
     interval_seconds: int
     receives: int
     sent_at: datetime
-    died_at: datetime
+    died_at: datetime | None  # SQS does not tell
     reason: str
     backfill: bool
 
     @property
     def key(self) -> DeadLetterKey:
         """Its place among the dead letters."""
-        return self.died_at, self.slot, self.metric
+        return self.died_at or self.sent_at, self.slot, self.metric
 
     @property
     def message(self) -> ScheduleMessage:

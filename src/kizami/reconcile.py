@@ -10,7 +10,7 @@ backfill queue twice and a lost cause costs little, until it is older than the l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import merge
@@ -22,6 +22,11 @@ from kizami.coverage import Completeness, Gap, Span, due_span, find_gaps
 from kizami.messages import MetricRecord, ScheduleMessage
 from kizami.slots import shift
 from kizami.targets import Target
+
+READ_AT_ONCE = 120  # slots: ten minutes of five-second ones
+
+Count = Callable[[datetime, datetime], int]
+Read = Callable[[datetime, datetime], Iterable[datetime]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +68,43 @@ def since_first(span: Span, first_slot: datetime | None) -> Span:
     return Span(min(start, span.end), span.end, span.interval_seconds)
 
 
-def find_missing(
-    target: Target, span: Span, records: Sequence[MetricRecord], now: datetime, policy: ReconcilePolicy
+def find_gaps_by_counting(span: Span, count: Count, read: Read) -> Iterator[Gap]:
+    """The gaps of `span`, with few records read: halves that count as complete or empty need no reading.
+
+    A store counts without sending anything, so hours with one hole cost some counts and one short read.
+    Records of a former interval, off the slots, can hide a hole until they are older than the look-back.
+    """
+    stored = count(span.start, span.end)
+    if stored == span.expected:
+        return
+    if stored == 0:
+        yield Gap(span.start, span.end, span.expected)
+    elif span.expected <= READ_AT_ONCE:
+        yield from find_gaps(span, read(span.start, span.end))
+    else:
+        for half in halves(span):
+            yield from find_gaps_by_counting(half, count, read)
+
+
+def halves(span: Span) -> tuple[Span, Span]:
+    """The span in two, cut between slots."""
+    middle = shift(span.start, span.expected // 2 * span.interval_seconds)
+    return Span(span.start, middle, span.interval_seconds), Span(middle, span.end, span.interval_seconds)
+
+
+def report(
+    target: Target,
+    span: Span,
+    gaps: Iterable[Gap],
+    newest: MetricRecord | None,
+    now: datetime,
+    policy: ReconcilePolicy,
 ) -> Finding:
-    """Compare the slots of `span` with the `records` from its start until `now`, in ascending order."""
-    gaps = tuple(find_gaps(span, (record.slot for record in records)))
+    """The finding about `span`; `newest` is the record of the target's newest slot, which tells if it answers."""
+    gaps = tuple(gaps)
     stored = span.expected - sum(gap.slots for gap in gaps)
     lately = shift(now, -2 * policy.period_seconds)
-    answers = any(record.collected_at >= lately for record in records)
+    answers = newest is not None and newest.collected_at >= lately
     return Finding(target, Completeness(stored, span.expected), gaps, answers)
 
 

@@ -14,7 +14,7 @@ from kizami.coverage import Span, find_gaps
 from kizami.local import batches
 from kizami.local.database import open_database, transaction
 from kizami.local.metrics import register_targets
-from kizami.local.missing import count_backfill, count_missing, find_missing
+from kizami.local.missing import count_missing, count_pending, find_missing
 from kizami.local.moments import to_ms, to_seconds
 from kizami.local.queue import SqliteQueue
 from kizami.local.reader import Reader
@@ -107,7 +107,7 @@ def test_over_any_span_it_finds_and_counts_what_the_plain_way_finds(path: Path, 
         assert count_missing(reader, {"calls": span}) == {"calls": sum(gap.slots for gap in plain)}
 
 
-def test_waiting_backfill_is_counted_within_the_span_only(reader: Reader) -> None:
-    assert count_backfill(reader, {"calls": Span(at(0), at(SLOTS), 5)}) == 1
-    assert count_backfill(reader, {"calls": Span(at(0), at(105), 5)}) == 0
-    assert count_backfill(reader, {"silent": Span(at(0), at(SLOTS), 5)}) == 0
+def test_what_is_on_the_queue_is_counted_within_the_span_only(reader: Reader) -> None:
+    assert count_pending(reader, {"calls": Span(at(0), at(SLOTS), 5)}) == {"calls": 1}
+    assert count_pending(reader, {"calls": Span(at(0), at(105), 5)}) == {}
+    assert count_pending(reader, {"silent": Span(at(0), at(SLOTS), 5)}) == {}

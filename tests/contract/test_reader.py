@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -145,6 +147,24 @@ def test_percentiles_are_values_that_occur_with_at_least_that_share_at_or_below(
         assert value in late
         assert sum(each <= value for each in late) * 100 >= percent * len(late)
         assert sum(each < value for each in late) * 100 < percent * len(late)
+
+
+def test_opening_waits_for_one_who_has_the_whole_file_locked(path: Path) -> None:
+    holder = apsw.Connection(str(path))
+    holder.execute("PRAGMA locking_mode = EXCLUSIVE; SELECT count(*) FROM metrics").fetchall()
+    opened: list[int] = []
+
+    def open_and_read() -> None:
+        with Reader.opened(path) as reader:
+            opened.append(len(reader.metrics()))
+
+    waiting = threading.Thread(target=open_and_read)
+    waiting.start()
+    waiting.join(0.2)
+    assert opened == []
+    holder.close()
+    waiting.join()
+    assert opened == [3]
 
 
 def test_reading_where_there_is_no_database_says_how_to_get_one(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ pytestmark = pytest.mark.timeout(400)
 
 # Short, so that redelivery and grace take seconds; as on AWS, a message is hidden for at least the timeout.
 CONTEXT = {
+    "table_name": "OneTarget",
     "window_lag_seconds": "0",
     "collector_timeout_seconds": "11",
     "visibility_seconds": "11",
@@ -95,6 +96,7 @@ def timeline(aws: LocalAws, many: Many) -> Iterator[Timeline]:
         troubles.start()
         yield story
         troubles.join()
+        stack.delete()
 
 
 def fail_to_send(story: Timeline) -> None:
@@ -302,11 +304,14 @@ def many(aws: LocalAws, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ma
         api.keys = {"m000": "key-of-m000", "m001": "key-of-m001"}
         config = tmp_path_factory.mktemp("many") / "kizami.toml"
         config.write_text("\n".join(target_table(number, api.url) for number in range(TARGETS)))
-        template = synthesize(config=str(config), table_name="ManyTargets", reconcile_minutes="60")
+        template = synthesize(
+            config=str(config), table_name="ManyTargets", reconcile_minutes="60", collector_batch_size="10"
+        )
         stack = aws.deploy(template, "many-targets")
         minute = floor_to_minute(datetime.now(UTC))
         minutes = [minute - timedelta(minutes=1), minute]
         yield Many(stack, minutes, [stack.invoke("sender", trigger(moment)) for moment in minutes])
+        stack.delete()
 
 
 def target_table(number: int, url: str) -> str:
@@ -341,3 +346,4 @@ def test_in_production_the_mock_api_asks_for_a_key_and_the_collector_sends_it(aw
     slot = floor_to_minute(datetime.now(UTC))
     aws.client("sqs").send_message(QueueUrl=stack.outputs["QueueUrl"], MessageBody=message(slot))
     wait_until(lambda: format_instant(slot) in stack.rows(), PATIENCE_SECONDS, "the slot's row")
+    stack.delete()

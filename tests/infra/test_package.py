@@ -15,7 +15,8 @@ from infra.package import package_files, package_hash, write_zip
 
 from template import HANDLERS, synthesize
 
-IN_THE_RUNTIME = {"botocore", "boto3", "urllib3"}
+# For the command line only, which finds credentials as other AWS tools do.
+IN_THE_RUNTIME = {"botocore"}
 
 
 def test_it_holds_what_the_functions_need_and_nothing_of_the_other_home() -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from template import HANDLERS, Template, all_policies, synthesize
+from template import HANDLERS, Template, all_policies, flat, synthesize
 
 NETWORK = {"ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces"}
 
@@ -66,9 +66,10 @@ def test_a_target_on_another_port_is_let_out_too(tmp_path) -> None:
     assert ports == {443, 8443}
 
 
-def test_the_table_queues_logs_and_alarms_are_encrypted_with_keys_of_our_own(template: Template) -> None:
-    table = template.the("AWS::DynamoDB::Table")["SSESpecification"]
-    assert table == {"KMSMasterKeyId": key_of(template, "TableKey"), "SSEEnabled": True, "SSEType": "KMS"}
+def test_tables_queues_logs_and_alarms_are_encrypted_with_keys_of_our_own(template: Template) -> None:
+    encrypted = {"KMSMasterKeyId": key_of(template, "TableKey"), "SSEEnabled": True, "SSEType": "KMS"}
+    for table in template.resources("AWS::DynamoDB::Table").values():
+        assert table["Properties"]["SSESpecification"] == encrypted
     for queue in template.resources("AWS::SQS::Queue").values():
         assert queue["Properties"]["KmsMasterKeyId"] == key_of(template, "QueueKey")
     for group in template.resources("AWS::Logs::LogGroup").values():
@@ -83,7 +84,10 @@ def test_a_key_is_used_only_through_the_service_it_protects(template: Template) 
     assert services == {"sqs", "dynamodb"}
 
 
-def test_the_only_wildcard_is_the_one_that_lambda_needs_for_a_network(template: Template) -> None:
+def test_the_only_wildcards_are_the_companies_keys_and_the_one_that_lambda_needs_for_a_network(
+    template: Template,
+) -> None:
     for statement in all_policies(template):
         if "*" in json.dumps(statement["Resource"]) and "flow" not in json.dumps(statement).lower():
-            assert set(statement["Action"]) >= NETWORK
+            is_network = set(statement["Action"]) >= NETWORK
+            assert is_network or flat(statement["Resource"]).endswith(":secret:kizami/aggregation/*")

@@ -13,7 +13,7 @@ def template() -> Template:
 
 
 def test_requirement_6_1_the_table_has_the_keys_metric_name_and_slot_time(template: Template) -> None:
-    table = template.the("AWS::DynamoDB::Table")
+    table = template.by_output("MetricsTableName")
     assert table["KeySchema"] == [
         {"AttributeName": "metricName", "KeyType": "HASH"},
         {"AttributeName": "slotTime", "KeyType": "RANGE"},
@@ -84,7 +84,7 @@ def test_requirement_6_6_functions_run_on_a_current_python_and_on_arm64(template
 def test_the_mock_api_is_a_rest_api_with_a_proxied_function_at_stage_prod(template: Template) -> None:
     assert template.the("AWS::ApiGateway::Stage")["StageName"] == "prod"
     paths = {r["Properties"]["PathPart"] for r in template.resources("AWS::ApiGateway::Resource").values()}
-    assert paths == {"response_count", "health"}
+    assert paths == {"response_count", "health", "users"}
     for method in template.resources("AWS::ApiGateway::Method").values():
         properties = method["Properties"]
         assert (properties["HttpMethod"], properties["Integration"]["Type"]) == ("GET", "AWS_PROXY")

@@ -83,7 +83,10 @@ def test_what_lambda_could_not_poll_is_refused_at_synth(tmp_path: Path, text: st
     assert words in str(raised.value)
 
 
-def test_the_sender_gets_cpu_for_as_many_targets_as_there_are(tmp_path: Path) -> None:
+def test_sender_and_reconciler_get_cpu_for_as_many_targets_as_there_are(tmp_path: Path) -> None:
     text = "\n".join(f'[[targets]]\nname = "m{n}"\nurl = "https://m{n}.example"\n' for n in range(1000))
-    assert deploy(tmp_path, text).function("sender")["MemorySize"] == 1769  # a whole CPU
+    many = deploy(tmp_path, text)
+    assert many.function("sender")["MemorySize"] == 1769  # a whole CPU
+    assert many.function("reconciler")["MemorySize"] == 1769
+    assert many.function("collector")["MemorySize"] == 128  # one message each, however many targets
     assert deploy(tmp_path, text, sender_memory_mb="3008").function("sender")["MemorySize"] == 3008

@@ -341,6 +341,7 @@ def test_an_event_that_is_none_of_sqs_is_refused(event: Any, capsys: pytest.Capt
         ("AGGREGATION_API_BASE_URL", None),
         ("AGGREGATION_API_BASE_URL", "users.example.com"),
         ("AGGREGATION_TZ", "Asia/Tokio"),
+        ("KIZAMI_API_KEY", "canary-instead-of-its-place"),
     ],
 )
 def test_a_wrong_setting_is_named_before_anything_is_done(
@@ -349,7 +350,9 @@ def test_a_wrong_setting_is_named_before_anything_is_done(
     monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name)
     with pytest.raises(ConfigurationError, match=f"^{name}: "):
         handler(sqs_event(PLAIN), LambdaContext())
-    assert json.loads(capsys.readouterr().err)["code"] == "AGGREGATION-999"
+    text = capsys.readouterr().err
+    assert json.loads(text)["code"] == "AGGREGATION-999"
+    assert "canary" not in text
 
 
 def test_the_day_is_that_of_the_zone(
@@ -412,6 +415,17 @@ def test_a_secret_that_holds_no_key_is_007_and_is_not_shown(
     assert state.company_item() == COMPANY
 
 
+def test_an_api_behind_a_gateway_gets_the_gateways_key_too_and_no_log_shows_it(
+    now: int, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = keep_secret(moto_endpoint, "canary-of-the-gateway")
+    monkeypatch.setenv("KIZAMI_API_KEY", f"secretsmanager:{name}")
+    with FaultServer(answering(user("u1", now))) as server:
+        assert run(server, monkeypatch) == []
+    assert server.requests[0].headers["x-api-key"] == "canary-of-the-gateway"
+    assert "canary" not in capsys.readouterr().err
+
+
 def test_a_secrets_manager_that_does_not_answer_is_007(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -429,7 +443,7 @@ def test_an_unexpected_fault_is_999_with_a_stack_trace_that_shows_no_secret(
     def fail(http: Any, request: Any, seconds: float) -> Any:
         raise RuntimeError(f"bug while asking {request.url} with {KEY}")
 
-    monkeypatch.setattr("kizami.aws.collector.fetch", fail)
+    monkeypatch.setattr("kizami.aws.aggregation.fetch", fail)
     with FaultServer(answering()) as server:
         assert run(server, monkeypatch) == [{"itemIdentifier": "message-0"}]
     text = capsys.readouterr().err

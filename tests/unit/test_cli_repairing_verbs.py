@@ -46,13 +46,15 @@ class TestBackfill:
             "calls   2025-12-02T09:08:15Z  2025-12-02T09:08:20Z      1      5s",
             "calls   2025-12-02T09:25:00Z  2025-12-02T09:25:50Z     10     50s",
         ]
-        assert found.err == "kizami: 11 slots would be asked for\n"
+        assert found.err == "kizami: 11 slots to ask for; nothing was done\n"
         assert pending("calls") == []
 
     def test_a_dry_run_as_json(self, kizami: Command) -> None:
         queue_slots(DATABASE, "calls", [99], NOW)
-        document = kizami("backfill", "calls", *HOUR, "--dry-run", "--json").json
+        found = kizami("backfill", "calls", *HOUR, "--dry-run", "--json")
+        document = found.json
         assert (document["missing"], document["waiting"], len(document["gaps"])) == (10, 1, 1)
+        assert found.err == "kizami: 10 slots to ask for, 1 slot on the queue already; nothing was done\n"
 
     def test_without_waiting_the_slots_are_queued_once_however_often_it_is_repeated(self, kizami: Command) -> None:
         found = kizami("backfill", "--gaps", *HOUR, "--no-wait")

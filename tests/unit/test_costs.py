@@ -53,7 +53,7 @@ def test_one_target_every_five_seconds_makes_17280_slots_a_day() -> None:
 
 def test_sqs_counts_sending_receiving_deleting_and_idle_polling() -> None:
     requests = part(estimate(SEEDS), "SQS", "requests").quantity
-    assert requests == 43_200 * 2 + 518_400 * 2 + 2 * 5 * 3 * 43_200
+    assert requests == 43_200 * 2 + 518_400 * 2 + 3 * 5 * 3 * 43_200
 
 
 def test_without_the_mock_there_is_no_api_gateway() -> None:
@@ -63,7 +63,7 @@ def test_without_the_mock_there_is_no_api_gateway() -> None:
 def test_the_free_tier_takes_off_what_it_covers_and_no_more() -> None:
     parts = estimate(SEEDS)
     assert part(parts, "Lambda", "GB-seconds").dollars_after_free == 0
-    assert part(parts, "SQS", "requests").dollars_after_free == pytest.approx((2_419_200 - 1e6) * 0.40 / 1e6)
+    assert part(parts, "SQS", "requests").dollars_after_free == pytest.approx((3_067_200 - 1e6) * 0.40 / 1e6)
     assert part(parts, "DynamoDB", "writes").dollars_after_free == part(parts, "DynamoDB", "writes").dollars
 
 

@@ -13,7 +13,7 @@ from kizami.errors import ApiStatusError, ApiUnreachable, ConfigurationError
 from kizami.local.backoff import MAX_SECONDS, retry_delay_seconds
 from kizami.local.failures import FailureLog
 from kizami.local.fetch import Profile
-from kizami.local.hosts import LONGEST_WAIT_MS, OLD_LINE_LIMIT, Entry, Hosts
+from kizami.local.hosts import LIVE_WAIT_MS, OLD_WAIT_MS, Entry, Hosts
 from kizami.local.secrets import resolve_headers
 from kizami.targets import SecretReference, Target
 
@@ -81,18 +81,24 @@ class TestHosts:
             order += list(hosts.advance())
         assert order == ["a2", "b2", "a3"]
 
-    def test_a_line_that_does_not_move_takes_nobody_more(self) -> None:
+    @pytest.mark.parametrize(("live", "longest"), [(True, LIVE_WAIT_MS), (False, OLD_WAIT_MS)])
+    def test_a_line_that_stands_still_takes_nobody_more(self, live: bool, longest: float) -> None:
         hosts: Hosts[str] = Hosts(10, 1)
         assert self.enter(hosts, "a", "x") is Entry.SENT
-        assert self.enter(hosts, "a", "y", now_ms=0) is Entry.WAITING
-        assert self.enter(hosts, "a", "z", now_ms=LONGEST_WAIT_MS) is Entry.WAITING
-        assert self.enter(hosts, "a", "!", now_ms=LONGEST_WAIT_MS + 1) is Entry.REFUSED
+        assert self.enter(hosts, "a", "y", live=live, now_ms=0) is Entry.WAITING
+        assert self.enter(hosts, "a", "z", live=live, now_ms=longest) is Entry.WAITING
+        assert self.enter(hosts, "a", "!", live=live, now_ms=longest + 1) is Entry.REFUSED
 
-    def test_the_line_of_old_requests_is_short(self) -> None:
+    def test_old_requests_do_not_strand_before_a_host_that_is_stuck(self) -> None:
         hosts: Hosts[str] = Hosts(10, 1)
-        entries = [self.enter(hosts, "a", str(n), live=False) for n in range(OLD_LINE_LIMIT + 1)]
-        assert entries == [Entry.WAITING] * OLD_LINE_LIMIT + [Entry.REFUSED]
-        assert hosts.old == OLD_LINE_LIMIT
+        for host, name, live in (("a", "x", True), ("a", "old", False), ("a", "live", True), ("b", "y", False)):
+            self.enter(hosts, host, name, live=live)
+        assert list(hosts.advance()) == ["y"]
+        assert hosts.stranded(OLD_WAIT_MS) == []
+        assert hosts.stranded(OLD_WAIT_MS + 1) == ["old"]
+        assert hosts.old == 1  # the one in flight
+        hosts.done("a", live=True)
+        assert list(hosts.advance()) == ["live"]
 
     def test_what_waits_can_be_drained(self) -> None:
         hosts: Hosts[str] = Hosts(10, 1)

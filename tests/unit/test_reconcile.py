@@ -9,15 +9,16 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kizami.coverage import Completeness
+from kizami.coverage import Completeness, Gap, Span, find_gaps
 from kizami.messages import MetricRecord, ScheduleMessage
 from kizami.reconcile import (
     Finding,
     ReconcilePolicy,
-    find_missing,
+    find_gaps_by_counting,
     is_turn,
     overall,
     plan_run,
+    report,
     since_first,
     span_to_check,
 )
@@ -38,9 +39,14 @@ def stored(slots: Iterable[datetime], target: Target = TARGET) -> list[MetricRec
 
 
 def examine(records: list[MetricRecord], target: Target = TARGET, policy: ReconcilePolicy = POLICY) -> Finding:
-    first = records[0].slot if records else None
-    span = since_first(span_to_check(target, NOW, policy), first)
-    return find_missing(target, span, [record for record in records if record.slot >= span.start], NOW, policy)
+    slots = [record.slot for record in records]
+    span = since_first(span_to_check(target, NOW, policy), slots[0] if slots else None)
+    gaps = find_gaps_by_counting(
+        span,
+        lambda start, end: sum(start <= slot < end for slot in slots),
+        lambda start, end: (slot for slot in slots if start <= slot < end),
+    )
+    return report(target, span, gaps, records[-1] if records else None, NOW, policy)
 
 
 def asked(messages: list[ScheduleMessage]) -> list[datetime]:
@@ -124,6 +130,46 @@ def test_the_lag_of_a_target_moves_its_grace() -> None:
 def test_coverage_of_all_targets_weighs_every_slot_the_same() -> None:
     findings = [Finding(Target("a"), Completeness(90, 100)), Finding(Target("b"), Completeness(900, 900))]
     assert overall(findings) == Completeness(990, 1000)
+
+
+# Our own property: counting finds exactly what reading everything would, whatever is stored.
+@given(
+    hole=st.lists(st.tuples(st.integers(0, 719), st.integers(1, 200)), max_size=6),
+    former=st.lists(st.integers(0, 3599), max_size=5),
+)
+def test_gaps_found_by_counting_are_those_found_by_reading(hole: list[tuple[int, int]], former: list[int]) -> None:
+    span = Span(NOW, NOW + timedelta(hours=1), 5)
+    lacking = {start + offset for start, length in hole for offset in range(length)}
+    slots = {slot for number, slot in enumerate(span.slots()) if number not in lacking}
+    slots |= {NOW + timedelta(seconds=second) for second in former}  # of another interval, before it was changed
+    stored = sorted(slots)
+
+    def read(start: datetime, end: datetime) -> list[datetime]:
+        return [slot for slot in stored if start <= slot < end]
+
+    def missing(gaps: Iterable[Gap]) -> list[datetime]:
+        return [slot for gap in gaps for slot in slots_between(gap.start, gap.end, 5)]
+
+    counted = find_gaps_by_counting(span, lambda start, end: len(read(start, end)), read)
+    if not former:
+        assert missing(counted) == missing(find_gaps(span, stored))
+    else:  # a former interval's records can make a half look complete, never a stored slot missing
+        assert set(missing(counted)) <= set(missing(find_gaps(span, stored)))
+
+
+def test_one_hole_in_three_hours_is_found_with_few_records_read() -> None:
+    span = Span(NOW, NOW + timedelta(hours=3), 5)
+    stored = [slot for number, slot in enumerate(span.slots()) if number != 1000]
+    reads: list[int] = []
+
+    def read(start: datetime, end: datetime) -> list[datetime]:
+        found = [slot for slot in stored if start <= slot < end]
+        reads.append(len(found))
+        return found
+
+    (gap,) = find_gaps_by_counting(span, lambda start, end: sum(start <= slot < end for slot in stored), read)
+    assert gap.start == NOW + timedelta(seconds=5000)
+    assert sum(reads) <= 120
 
 
 # Our own property: a missing slot is asked for at once when its grace is over, and then again, but never twice

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from math import inf
 from typing import Any
 
-from kizami.aggregation.batch import Batch, Delivery
+from kizami.aggregation.batch import Batch
+from kizami.aggregation.batch import Delivery as BatchDelivery
 from kizami.aggregation.log_codes import LogCode, RunLog
 from kizami.aggregation.messages import read_message
 from kizami.aggregation.signing import ApiKey
-from kizami.aws import collector
 from kizami.aws.aggregation_settings import AggregationSettings, aggregation_settings
+from kizami.aws.api import api_client, fetch
 from kizami.aws.company_table import DynamoDbLockStore
+from kizami.aws.deliveries import Delivery, read_deliveries, report_failures
 from kizami.aws.invocation import Context, TimeLeft, time_left
 from kizami.aws.points_table import DynamoDbPointStore
 from kizami.aws.secrets import resolve
@@ -31,12 +34,11 @@ def handler(event: Mapping[str, Any], context: Context) -> dict[str, list[dict[s
     left = time_left(context)
     try:
         batch = make_batch(aggregation_settings(os.environ), left)
-        deliveries = collector.read_deliveries(event)
+        deliveries = read_deliveries(event)
     except KizamiError as error:
         RunLog().write(LogCode.UNKNOWN, error)
         raise
-    failed = [delivery.message_id for delivery in deliveries if not succeeds(batch, delivery, left)]
-    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failed]}
+    return report_failures([delivery for delivery in deliveries if not succeeds(batch, delivery, left)])
 
 
 def make_batch(settings: AggregationSettings, left: TimeLeft) -> Batch:
@@ -44,14 +46,14 @@ def make_batch(settings: AggregationSettings, left: TimeLeft) -> Batch:
     return Batch(
         locks=DynamoDbLockStore(settings.company_table, left),
         points=DynamoDbPointStore(settings.points_table, left),
-        api=HttpUsersApi(),
+        api=HttpUsersApi(settings.api_key),
         look_up_key=look_up_key,
         base_url=settings.api_base_url,
         zone=settings.zone,
     )
 
 
-def succeeds(batch: Batch, delivery: collector.Delivery, left: TimeLeft) -> bool:
+def succeeds(batch: Batch, delivery: Delivery, left: TimeLeft) -> bool:
     """Run one delivery; False when it is to be delivered again. A message that is none fails too, into the DLQ."""
     try:
         message = read_message(delivery.body)
@@ -59,7 +61,7 @@ def succeeds(batch: Batch, delivery: collector.Delivery, left: TimeLeft) -> bool
         RunLog(messageId=delivery.message_id).write(LogCode.UNKNOWN, error)
         return False
     run_id = os.urandom(16).hex()
-    outcome = batch.run(message, Delivery(delivery.message_id, run_id, datetime.now(UTC), left))
+    outcome = batch.run(message, BatchDelivery(delivery.message_id, run_id, datetime.now(UTC), left))
     return not outcome.is_failure
 
 
@@ -81,8 +83,14 @@ def _key_in(text: str) -> Any:
 
 
 class HttpUsersApi:
-    """The UsersApi port over HTTP; the batch has fitted the request's deadline into the time that is left."""
+    """The UsersApi port over HTTP; the batch has fitted the request's deadline into the time that is left.
+
+    `key` is what an API behind an API Gateway asks for beside the signature, as the deployed mock's does.
+    """
+
+    def __init__(self, key: SecretReference | None = None) -> None:
+        self._headers = {"x-api-key": key} if key else {}
 
     def get(self, request: Request) -> Response:
         """One GET on a kept connection."""
-        return collector.fetch(collector.api_client(), request, inf)
+        return fetch(api_client(), replace(request, headers={**request.headers, **self._headers}), inf)

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 from kizami.aggregation.points import DEFAULT_ZONE, require_zone
 from kizami.aws.settings import Environment, require_table_name, require_variable
 from kizami.errors import ConfigurationError, InvalidInput
+from kizami.targets import SecretReference, parse_reference
 from kizami.urls import require_base_url
 
 
@@ -19,18 +20,34 @@ class AggregationSettings:
     points_table: str
     api_base_url: str
     zone: ZoneInfo
+    api_key: SecretReference | None
 
 
 def aggregation_settings(environment: Environment) -> AggregationSettings:
-    """`COMPANY_TABLE_NAME`, `POINTS_TABLE_NAME`, `AGGREGATION_API_BASE_URL`, and `AGGREGATION_TZ`."""
-    url = require_variable(environment, "AGGREGATION_API_BASE_URL")
-    try:
-        require_base_url(url)
-    except InvalidInput as error:
-        raise ConfigurationError("AGGREGATION_API_BASE_URL", error.problem) from None
+    """`COMPANY_TABLE_NAME`, `POINTS_TABLE_NAME`, `AGGREGATION_API_BASE_URL`, and `AGGREGATION_TZ`.
+
+    `KIZAMI_API_KEY`, if it is there, is the reference of a secret that is sent to the API as `x-api-key`.
+    """
     return AggregationSettings(
         require_table_name(environment, "COMPANY_TABLE_NAME"),
         require_table_name(environment, "POINTS_TABLE_NAME"),
-        url,
+        _require_url(environment, "AGGREGATION_API_BASE_URL"),
         require_zone(environment.get("AGGREGATION_TZ") or DEFAULT_ZONE, "AGGREGATION_TZ"),
+        _read_reference(environment, "KIZAMI_API_KEY"),
     )
+
+
+def _require_url(environment: Environment, name: str) -> str:
+    url = require_variable(environment, name)
+    try:
+        require_base_url(url)
+    except InvalidInput as error:
+        raise ConfigurationError(name, error.problem) from None
+    return url
+
+
+def _read_reference(environment: Environment, name: str) -> SecretReference | None:
+    try:
+        return parse_reference(environment[name], name) if environment.get(name) else None
+    except InvalidInput as error:
+        raise ConfigurationError(name, error.problem) from None

@@ -7,36 +7,26 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from time import monotonic
 from typing import Any
 
-from kizami import __version__
+from kizami.aws.api import api_client, fetch, without_query
+from kizami.aws.deliveries import Delivery, read_deliveries, report_failures
 from kizami.aws.dynamodb import DynamoDbMetricStore
-from kizami.aws.http_client import HttpClient, HttpFailure, HttpRequest
+from kizami.aws.http_client import HttpClient
 from kizami.aws.invocation import Context, TimeLeft, time_left
 from kizami.aws.settings import collector_settings
-from kizami.collector import Request, Response, plan_request, read_response
-from kizami.errors import ApiPayloadError, ApiUnreachable, InvalidInput, KizamiError
+from kizami.collector import plan_request, read_response
+from kizami.errors import KizamiError
 from kizami.logs import use_json_logs
 from kizami.messages import MetricRecord, ScheduleMessage, read_message
 from kizami.ports import MetricStore, PutOutcome
 from kizami.slots import format_instant, shift
-from kizami.targets import Config, SecretReference, Target
+from kizami.targets import Config, Target
 
 COLLECTED_AT_ONCE = 16
-HEADERS = {"Accept": "application/json", "User-Agent": f"kizami/{__version__}"}
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """A message as SQS delivered it."""
-
-    message_id: str
-    body: str
-    receive_count: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,30 +61,7 @@ def handler(event: Mapping[str, Any], context: Context) -> dict[str, list[dict[s
     ]
     if failures and len(deliveries) == 1:
         raise failures[0][1]
-    return {"batchItemFailures": [{"itemIdentifier": delivery.message_id} for delivery, _ in failures]}
-
-
-@lru_cache(maxsize=1)
-def api_client() -> HttpClient:
-    """The client of the API, with its connections kept from one invocation to the next."""
-    return HttpClient()
-
-
-def read_deliveries(event: Mapping[str, Any]) -> list[Delivery]:
-    """The records of an SQS event; one that cannot be named could not be reported either, so all are refused."""
-    records = event.get("Records") if isinstance(event, Mapping) else None
-    if not isinstance(records, list):
-        raise InvalidInput("Records", "is missing; the Collector takes an SQS event")
-    return [_read_delivery(record, f"Records[{index}]") for index, record in enumerate(records)]
-
-
-def _read_delivery(record: Any, place: str) -> Delivery:
-    message_id = record.get("messageId") if isinstance(record, dict) else None
-    body = record.get("body") if isinstance(record, dict) else None
-    if not isinstance(message_id, str) or not message_id or not isinstance(body, str):
-        raise InvalidInput(place, "must have a messageId and a body")
-    attributes = record.get("attributes") or {}
-    return Delivery(message_id, body, str(attributes.get("ApproximateReceiveCount", "1")))
+    return report_failures(delivery for delivery, _ in failures)
 
 
 def run_side_by_side(collection: Collection, deliveries: Sequence[Delivery]) -> list[Exception | None]:
@@ -144,35 +111,6 @@ def collect(collection: Collection, message: ScheduleMessage, about: Mapping[str
     }
     _log_outcome(outcome, record, {**about, **took})
     return outcome
-
-
-def fetch(http: HttpClient, request: Request, seconds_left: float) -> Response:
-    """The API's answer within the target's deadline and the time left, else ApiUnreachable."""
-    seconds = min(request.timeout_seconds, seconds_left)
-    headers = {**HEADERS, **plain_headers(request.headers)}
-    try:
-        answer = http.exchange(HttpRequest("GET", request.url, headers, seconds, request.max_body_bytes))
-    except HttpFailure as failure:
-        raise ApiUnreachable(f"GET {without_query(request.url)}: {failure}") from None
-    if answer.status == 200 and answer.problem:
-        raise ApiPayloadError(f"the body is {answer.problem}")
-    return Response(answer.status, answer.body, answer.headers.get("retry-after"))
-
-
-def plain_headers(headers: Mapping[str, str | SecretReference]) -> dict[str, str]:
-    """Where references become secrets, right before they are sent."""
-    return {name: value if isinstance(value, str) else _resolve(value) for name, value in headers.items()}
-
-
-def _resolve(reference: SecretReference) -> str:
-    from kizami.aws.secrets import resolve  # the seeds' one target never needs it
-
-    return resolve(reference)
-
-
-def without_query(url: str) -> str:
-    """A URL as a log may show it."""
-    return url.partition("?")[0]
 
 
 def lateness_milliseconds(record: MetricRecord, target: Target) -> int:

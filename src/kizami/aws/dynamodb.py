@@ -9,8 +9,8 @@ from math import inf
 from typing import Any
 
 from kizami.aws.invocation import TimeLeft
-from kizami.aws.json_client import CALL_SECONDS, AwsError, Fields, JsonClient
-from kizami.errors import InvalidInput, StoreError
+from kizami.aws.json_client import CALL_SECONDS, UNREACHABLE, AwsError, Fields, JsonClient
+from kizami.errors import InvalidInput, StoreError, StoreUnreachable
 from kizami.messages import MetricRecord, read_record, write_record
 from kizami.ports import PutOutcome
 from kizami.slots import format_instant, shift, to_utc
@@ -18,6 +18,7 @@ from kizami.slots import format_instant, shift, to_utc
 SLOT_IS_FREE = "attribute_not_exists(slotTime)"  # Requirement 3.4
 METRIC = "metricName = :metric"
 SLOTS_IN_RANGE = f"{METRIC} AND slotTime BETWEEN :first AND :last"
+SLOTS_UNTIL = f"{METRIC} AND slotTime <= :last"
 CONSISTENT = {"ConsistentRead": True}
 
 
@@ -42,7 +43,7 @@ class DynamoDbMetricStore:
         except AwsError as error:
             if error.code == "ConditionalCheckFailedException":
                 return PutOutcome.DUPLICATE
-            raise StoreError(str(error)) from None
+            raise _store_error(error) from None
         return PutOutcome.STORED
 
     def query(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
@@ -56,11 +57,23 @@ class DynamoDbMetricStore:
 
     def first_slot(self, metric: str) -> datetime | None:
         """The slot of the metric's first record, None if it has none."""
-        values = {":metric": _typed(metric)}
-        page = self._page(
-            {"KeyConditionExpression": METRIC, "ExpressionAttributeValues": values, "Limit": 1, **CONSISTENT}
-        )
-        return next((_record(item).slot for item in page.get("Items", ())), None)
+        first = self._one({"KeyConditionExpression": METRIC}, {":metric": metric})
+        return None if first is None else first.slot
+
+    def newest_slot(self, metric: str) -> datetime | None:
+        """The slot of the metric's last record, None if it has none."""
+        newest = self._one({"KeyConditionExpression": METRIC, "ScanIndexForward": False}, {":metric": metric})
+        return None if newest is None else newest.slot
+
+    def newest_until(self, metric: str, end: datetime) -> MetricRecord | None:
+        """The record of the newest slot that begins by `end`, None if there is none."""
+        values = {":metric": metric, ":last": format_instant(to_utc(end).replace(microsecond=0))}
+        return self._one({"KeyConditionExpression": SLOTS_UNTIL, "ScanIndexForward": False}, values)
+
+    def _one(self, request: Fields, values: dict[str, str]) -> MetricRecord | None:
+        typed = {name: _typed(value) for name, value in values.items()}
+        page = self._page({**request, "ExpressionAttributeValues": typed, "Limit": 1, **CONSISTENT})
+        return next(map(_record, page.get("Items", ())), None)
 
     def _pages(self, metric: str, start: datetime, end: datetime, **options: str) -> Iterator[Fields]:
         bounds = _whole_seconds(start, end)
@@ -84,11 +97,15 @@ class DynamoDbMetricStore:
         try:
             return self._call("Query", request)
         except AwsError as error:
-            raise StoreError(str(error)) from None
+            raise _store_error(error) from None
 
     def _call(self, operation: str, parameters: Fields) -> Fields:
         within = min(CALL_SECONDS, self._time_left() * 0.9)
         return dynamodb_client().call(operation, {"TableName": self._table, **parameters}, within)
+
+
+def _store_error(error: AwsError) -> StoreError:
+    return StoreUnreachable(str(error)) if error.code == UNREACHABLE else StoreError(str(error))
 
 
 def _whole_seconds(start: datetime, end: datetime) -> tuple[datetime, datetime] | None:

@@ -144,11 +144,8 @@ class _Exchange:
         except BaseException:
             connection.close()
             raise
-        if (
-            answer.problem is None
-            and connection.sock is not None
-            and len(self._kept) < KEPT_CONNECTIONS_PER_ORIGIN
-        ):
+        reusable = answer.problem is None and connection.sock is not None
+        if reusable and len(self._kept) < KEPT_CONNECTIONS_PER_ORIGIN:
             self._kept.append(connection)
         else:
             connection.close()
@@ -197,9 +194,8 @@ class _TimedReader(RawIOBase):
 
 def _read_body(response: HTTPResponse, limit: int) -> tuple[bytes, str | None]:
     encoding = response.headers.get("content-encoding", "identity")
-    if (
-        encoding.lower() != "identity"
-    ):  # http.client asked for none; a body that has one all the same may be a bomb
+    # http.client asked for none; a body that is encoded all the same may be a bomb.
+    if encoding.lower() != "identity":
         return b"", f"encoded as {shorten(encoding)}, which was not asked for"
     body = response.read(limit + 1)
     if len(body) > limit:

@@ -23,7 +23,16 @@ from kizami.aws.sqs import SqsQueue
 from kizami.coverage import Completeness
 from kizami.errors import KizamiError, StoreError
 from kizami.logs import use_json_logs
-from kizami.reconcile import Finding, ReconcilePolicy, find_missing, overall, plan_run, since_first, span_to_check
+from kizami.reconcile import (
+    Finding,
+    ReconcilePolicy,
+    find_gaps_by_counting,
+    overall,
+    plan_run,
+    report,
+    since_first,
+    span_to_check,
+)
 from kizami.sender import PlannedMessage
 from kizami.slots import format_instant
 from kizami.targets import Target
@@ -120,11 +129,16 @@ def examine_all(
 
 def examine(target: Target, store: DynamoDbMetricStore, now: datetime, policy: ReconcilePolicy) -> Finding:
     """What is missing of one target; a complete one costs one query that returns a number and no items."""
-    span = span_to_check(target, now, policy)
-    if store.count(target.name, span.start, span.end) == span.expected:
+    name, span = target.name, span_to_check(target, now, policy)
+    if store.count(name, span.start, span.end) == span.expected:
         return Finding(target, Completeness(span.expected, span.expected))
-    span = since_first(span, store.first_slot(target.name))
-    finding = find_missing(target, span, list(store.query(target.name, span.start, now)), now, policy)
+    span = since_first(span, store.first_slot(name))
+    gaps = find_gaps_by_counting(
+        span,
+        lambda start, end: store.count(name, start, end),
+        lambda start, end: (record.slot for record in store.query(name, start, end)),
+    )
+    finding = report(target, span, gaps, store.newest_until(name, now), now, policy)
     if finding.missing:
         _log_missing(finding)
     return finding

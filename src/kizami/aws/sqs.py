@@ -7,8 +7,8 @@ from functools import lru_cache
 from math import inf
 
 from kizami.aws.invocation import TimeLeft
-from kizami.aws.json_client import CALL_SECONDS, AwsError, Fields, JsonClient
-from kizami.errors import QueueError
+from kizami.aws.json_client import CALL_SECONDS, UNREACHABLE, AwsError, Fields, JsonClient
+from kizami.errors import QueueError, QueueUnreachable
 from kizami.messages import write_message
 from kizami.ports import FailedSend, Received
 from kizami.sender import PlannedMessage
@@ -64,7 +64,7 @@ class SqsQueue:
             for number, entry in enumerate(batch)
         ]
         try:
-            answer = self._call("SendMessageBatch", {"Entries": entries}, SEND_SECONDS)
+            answer = self.call("SendMessageBatch", {"Entries": entries}, SEND_SECONDS)
         except QueueError as error:
             return error
         return _not_taken(batch, answer)
@@ -78,7 +78,7 @@ class SqsQueue:
                 "AttributeNames": ["ApproximateReceiveCount"],
                 "WaitTimeSeconds": 0,
             }
-            messages = self._call("ReceiveMessage", parameters).get("Messages", ())
+            messages = self.call("ReceiveMessage", parameters).get("Messages", ())
             if not messages:
                 break
             received += map(_received, messages)
@@ -86,22 +86,29 @@ class SqsQueue:
 
     def acknowledge(self, received: Received) -> None:
         """Delete the message; SQS takes a second deletion without complaint."""
-        self._call("DeleteMessage", {"ReceiptHandle": received.receipt})
+        self.call("DeleteMessage", {"ReceiptHandle": received.receipt})
 
     def waiting(self) -> int:
         """About how many messages are on the queue: due, delayed or handed out."""
-        names = [f"ApproximateNumberOfMessages{state}" for state in ("", "Delayed", "NotVisible")]
-        attributes = self._call("GetQueueAttributes", {"AttributeNames": names}).get("Attributes", {})
-        return sum(int(attributes.get(name, 0)) for name in names)
+        return sum(self.depth())
 
-    def _call(self, operation: str, parameters: Fields, seconds: float = CALL_SECONDS) -> Fields:
+    def depth(self) -> tuple[int, int, int]:
+        """About how many messages are due, delayed, and handed out."""
+        names = [f"ApproximateNumberOfMessages{state}" for state in ("", "Delayed", "NotVisible")]
+        attributes = self.call("GetQueueAttributes", {"AttributeNames": names}).get("Attributes", {})
+        due, delayed, in_flight = (int(attributes.get(name, 0)) for name in names)
+        return due, delayed, in_flight
+
+    def call(self, operation: str, parameters: Fields, seconds: float = CALL_SECONDS) -> Fields:
+        """One operation of SQS on this queue; QueueError for whatever goes wrong."""
         try:
             within = min(seconds, self._time_left() * 0.9)
             return sqs_client().call(operation, {"QueueUrl": self._url, **parameters}, within)
         except AwsError as error:
             if error.code in ("QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue", "InvalidAddress"):
                 raise QueueNotFound(str(error)) from None
-            raise QueueError(str(error)) from None
+            kind = QueueUnreachable if error.code == UNREACHABLE else QueueError
+            raise kind(str(error)) from None
 
 
 def _all_failed(batch: Batch, error: QueueError) -> list[FailedSend]:

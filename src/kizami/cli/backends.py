@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,9 +11,12 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Protocol
 
+import click
+
 from kizami.cli.ranges import TimeRange
-from kizami.cli.settings import config_option, database_option
+from kizami.cli.settings import DEFAULT_DATABASE, config_option, database_option
 from kizami.coverage import Completeness, Gap, Span, due_span
+from kizami.errors import ConfigurationError
 from kizami.messages import MetricRecord, ScheduleMessage
 from kizami.readings import DeadLetter, Lateness, QueueDepth
 from kizami.slots import floor_to_slot, shift
@@ -82,8 +85,11 @@ class Backend(Protocol):
     @property
     def grace_seconds(self) -> float: ...
 
-    def metrics(self) -> Mapping[str, Metric]:
-        """Every metric that is configured or has records, by name."""
+    def names(self) -> Collection[str]:
+        """The names of all metrics that are configured or have records."""
+
+    def metrics(self, names: Collection[str] | None = None) -> Mapping[str, Metric]:
+        """The metrics of these names, which are known to it, or all of them."""
 
     def records(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
         """The metric's records, read piece by piece as they are asked for."""
@@ -115,14 +121,20 @@ class Backend(Protocol):
     def expect_from(self, metric: str, slot: datetime) -> None:
         """From now on the metric's slots are expected from `slot` on, if they were not before."""
 
-    def backfill_depth(self, spans: Mapping[str, Span]) -> int:
-        """How many slots of the spans still wait to be backfilled."""
+    def queued(self, spans: Mapping[str, Span]) -> int:
+        """How many slots of the spans are on the queue, as far as that can be told."""
+
+    def left_to_collect(self, spans: Mapping[str, Span]) -> int:
+        """How many slots are still to be settled after `send_backfill`; to be asked every `look_seconds`."""
+
+    @property
+    def look_seconds(self) -> float: ...
 
     def collector(self, metrics: Iterable[str]) -> AbstractContextManager[Collector]:
         """Whoever works off the queue anyway, else this process for the length of a `with`."""
 
-    def dead_letters(self, metric: str | None = None, limit: int = -1) -> Sequence[DeadLetter]:
-        """The slots that were given up, newest first; no limit if it is negative."""
+    def dead_letters(self) -> Sequence[DeadLetter]:
+        """The slots that were given up, newest first."""
 
     def redrive(self, letters: Iterable[DeadLetter]) -> int:
         """Put them back on the queue with a fresh count of receives; how many went back."""
@@ -133,25 +145,59 @@ class Backend(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where the options say that the data is."""
+    """Where the options say that the data is: one machine's database, or the stack on AWS."""
 
-    config: Path | None
-    database: Path
+    config: Path | None = None
+    database: Path = DEFAULT_DATABASE
+    backend: str = "local"
+    table: str | None = None
+    stack: str | None = None
 
     def opened(self) -> AbstractContextManager[Backend]:
         """Its backend for the length of a `with`."""
+        if self.backend == "aws":
+            return _open_aws(self)
         from kizami.cli.local_backend import LocalBackend
 
         return LocalBackend.opened(self)
 
 
+def _open_aws(home: Home) -> AbstractContextManager[Backend]:
+    try:
+        from kizami.cli.aws_backend import AwsBackend
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            "--backend aws", f"needs {error.name}, which is not installed; pip install 'kizami[aws]'"
+        ) from None
+    return AwsBackend.opened(home)
+
+
 def backend_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Give a verb the options that say where the data is, and its function one `home`."""
 
+    @click.option(
+        "--backend",
+        type=click.Choice(["local", "aws"]),
+        default="local",
+        envvar="KIZAMI_BACKEND",
+        show_default=True,
+        show_envvar=True,
+        help="Where the data is: on this machine or on AWS.",
+    )
     @config_option
     @database_option
+    @click.option("--table", envvar="AI_METRICS_TABLE_NAME", show_envvar=True, help="On AWS: the metrics table.")
+    @click.option("--stack", envvar="KIZAMI_STACK", show_envvar=True, help="On AWS: the stack to ask for more.")
     @wraps(verb)
-    def with_home(*arguments: Any, config: Path | None, database: Path, **options: Any) -> Any:
-        return verb(*arguments, home=Home(config, database), **options)
+    def with_home(
+        *arguments: Any,
+        backend: str,
+        config: Path | None,
+        database: Path,
+        table: str | None,
+        stack: str | None,
+        **options: Any,
+    ) -> Any:
+        return verb(*arguments, home=Home(config, database, backend, table, stack), **options)
 
     return with_home

@@ -24,7 +24,6 @@ from kizami.slots import shift
 
 MOST_LOOKED_THROUGH = 200_000_000
 MOST_QUEUED = 5_000_000  # what is on the queue takes room in the database
-_LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +88,7 @@ def make_plan(backend: Backend, metrics: Mapping[str, Metric], time_range: TimeR
         for name, metric in metrics.items()
     }
     _require_at_most(MOST_LOOKED_THROUGH, sum(span.expected for span in spans.values()))
-    plan = Plan(
-        metrics, spans, backend.missing(spans), backend.backfill_depth(spans), _count_unstored(backend, spans)
-    )
+    plan = Plan(metrics, spans, backend.missing(spans), backend.queued(spans), _count_unstored(backend, spans))
     _require_at_most(MOST_QUEUED, plan.missing)
     return plan
 
@@ -106,7 +103,7 @@ def _show(plan: Plan, as_json: bool) -> int:
         print_json({"missing": plan.missing, "waiting": plan.waiting, "gaps": gap_list(plan.gaps)})
     else:
         print_gaps(plan.gaps)
-    say(f"{plural(plan.missing, 'slot')} would be asked for{_waiting_words(plan)}")
+    say(f"{_task_words(plan)}; nothing was done")
     return OK
 
 
@@ -135,7 +132,7 @@ def _have_collected(backend: Backend, plan: Plan) -> int:
     """Put the missing slots on the queue and wait until they are settled; how many there were in all."""
     try:
         with backend.collector(plan.gaps) as collector:
-            say(f"{plural(plan.missing, 'slot')} to ask for{_waiting_words(plan)}; {collector.words}")
+            say(f"{_task_words(plan)}; {collector.words}")
             asked = _send(backend, plan) + plan.waiting
             _wait(backend, plan, asked, collector)
             return asked
@@ -144,8 +141,10 @@ def _have_collected(backend: Backend, plan: Plan) -> int:
         raise
 
 
-def _waiting_words(plan: Plan) -> str:
-    return f", {plan.waiting:,} more are on the queue already" if plan.waiting else ""
+def _task_words(plan: Plan) -> str:
+    missing = f"{plural(plan.missing, 'slot')} to ask for" if plan.missing or not plan.waiting else ""
+    waiting = f"{plural(plan.waiting, 'slot')} on the queue already" if plan.waiting else ""
+    return ", ".join(filter(None, (missing, waiting)))
 
 
 def _count_unstored(backend: Backend, spans: Mapping[str, Span]) -> int:
@@ -166,8 +165,8 @@ def _wait(backend: Backend, plan: Plan, asked: int, collector: Collector) -> Non
     """Until none of the slots is on the queue any more, with a bar on a terminal."""
     hidden = not is_terminal(sys.stderr)
     with click.progressbar(length=asked, show_pos=True, file=sys.stderr, hidden=hidden) as bar:
-        while left := backend.backfill_depth(plan.spans):
+        while left := backend.left_to_collect(plan.spans):
             collector.check()
             bar.update(max(0, asked - left - bar.pos))
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(backend.look_seconds)
         bar.update(asked - bar.pos)

@@ -10,7 +10,7 @@ import click
 
 from kizami.cli.backends import Backend, Home, backend_options
 from kizami.cli.exit_codes import FAILURE, OK
-from kizami.cli.metric_names import find_metric, metric_argument, metrics_argument
+from kizami.cli.metric_names import metric_argument, metrics_argument, require_known
 from kizami.cli.printing import instant_text, json_option, plural, print_json, print_table, say
 from kizami.cli.ranges import TimeRange, range_options, read_time
 from kizami.local.clock import SystemClock
@@ -54,8 +54,8 @@ def show(metric: str, slot: str, as_json: bool, home: Home) -> int:
     """Show all that is known about the dead letter of one slot, such as 2025-12-02T10:23:05Z."""
     instant = read_time(slot, SystemClock().now(), "SLOT")
     with home.opened() as backend:
-        find_metric(backend, metric)
-        found = [letter for letter in backend.dead_letters(metric) if letter.slot == instant]
+        name = require_known(backend, metric)
+        found = [letter for letter in backend.dead_letters() if (letter.metric, letter.slot) == (name, instant)]
     if not found:
         say(f"{metric} {instant_text(instant)} is not a dead letter")
         return FAILURE
@@ -102,7 +102,7 @@ def _ask(question: str) -> None:
 def find_letters(backend: Backend, metrics: tuple[str, ...], time_range: TimeRange) -> list[DeadLetter]:
     """The dead letters of the metrics (or of all) whose slots lie in the range, the newest first."""
     for name in metrics:
-        find_metric(backend, name)
+        require_known(backend, name)
     return [
         letter
         for letter in backend.dead_letters()
@@ -119,7 +119,7 @@ def letter_fields(letter: DeadLetter) -> dict[str, Any]:
         "receives": letter.receives,
         "backfill": letter.backfill,
         "sentAt": instant_text(letter.sent_at),
-        "diedAt": instant_text(letter.died_at),
+        "diedAt": instant_text(letter.died_at) if letter.died_at else None,
         "reason": letter.reason,
     }
 

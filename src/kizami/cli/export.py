@@ -14,7 +14,7 @@ import click
 
 from kizami.cli.backends import Backend, Home, backend_options
 from kizami.cli.formats import write_csv, write_jsonl, write_parquet
-from kizami.cli.metric_names import find_metric, metrics_argument
+from kizami.cli.metric_names import metrics_argument, require_known
 from kizami.cli.printing import plural, say
 from kizami.cli.ranges import TimeRange, range_options
 from kizami.messages import MetricRecord
@@ -50,7 +50,7 @@ def command(
     if output is None and format_name == "parquet" and sys.stdout.isatty():
         raise click.UsageError("--format parquet is not for a terminal; use --output FILE.")
     with home.opened() as backend:
-        names = [find_metric(backend, name).name for name in metrics] or list(backend.metrics())
+        names = [require_known(backend, name) for name in metrics] or list(backend.names())
         counted = Counted(_records(backend, names, time_range))
         with _destination(output) as file:
             _write(counted, format_name, file)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import datetime
 from functools import cached_property
@@ -17,7 +17,7 @@ from kizami.local.database import open_database, sqlite_errors, transaction
 from kizami.local.dead_letters import DeadLetters
 from kizami.local.lock import daemon_pid
 from kizami.local.metrics import KnownMetric, expect_from
-from kizami.local.missing import count_backfill, count_missing, find_missing
+from kizami.local.missing import count_missing, count_pending, find_missing
 from kizami.local.queue import SqliteQueue
 from kizami.local.reader import Reader
 from kizami.messages import MetricRecord, ScheduleMessage
@@ -29,6 +29,7 @@ class LocalBackend:
 
     # A poll may wait for its turn within the interval, then for the answer and the commit.
     grace_seconds = 10.0
+    look_seconds = 0.2
 
     def __init__(self, reader: Reader, settings: Settings, home: Home, resources: ExitStack) -> None:
         self._reader = reader
@@ -45,16 +46,12 @@ class LocalBackend:
             reader = resources.enter_context(Reader.opened(home.database))
             yield cls(reader, settings, home, resources)
 
-    def metrics(self) -> dict[str, Metric]:
-        known = self._reader.metrics()
-        now = SystemClock().now()
-        metrics = {name: self._metric(each) for name, each in known.items()}
-        for target in self._settings.config.targets if self._settings.path else ():
-            if target.name not in known:
-                polling = Polling.ON if target.enabled else Polling.PAUSED
-                pace = target.interval_seconds, target.lag_seconds
-                metrics[target.name] = Metric(target.name, *pace, first_slot=now, polling=polling)
-        return metrics
+    def names(self) -> Collection[str]:
+        return self._all_metrics.keys()
+
+    def metrics(self, names: Collection[str] | None = None) -> Mapping[str, Metric]:
+        every = self._all_metrics
+        return every if names is None else {name: every[name] for name in names}
 
     def records(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
         return self._reader.records(metric, start, end)
@@ -95,11 +92,14 @@ class LocalBackend:
     def collector(self, metrics: Iterable[str]) -> AbstractContextManager[Collector]:
         return local_collector(self._home.database, self._settings, metrics)
 
-    def backfill_depth(self, spans: Mapping[str, Span]) -> int:
-        return count_backfill(self._reader, spans)
+    def queued(self, spans: Mapping[str, Span]) -> int:
+        return sum(count_pending(self._reader, spans).values())
 
-    def dead_letters(self, metric: str | None = None, limit: int = -1) -> Sequence[DeadLetter]:
-        return self._letters.newest(metric, limit)
+    def left_to_collect(self, spans: Mapping[str, Span]) -> int:
+        return self.queued(spans)
+
+    def dead_letters(self) -> Sequence[DeadLetter]:
+        return self._letters.newest()
 
     def redrive(self, letters: Iterable[DeadLetter]) -> int:
         return self._letters.redrive(letters)
@@ -112,6 +112,16 @@ class LocalBackend:
         letters = DeadLetters(self._home.database, SystemClock())
         self._resources.callback(letters.close)
         return letters
+
+    @property
+    def _all_metrics(self) -> dict[str, Metric]:
+        metrics = {name: self._metric(known) for name, known in self._reader.metrics().items()}
+        now = SystemClock().now()
+        for target in self._settings.config.targets if self._settings.path else ():
+            if target.name not in metrics:
+                pace = target.interval_seconds, target.lag_seconds
+                metrics[target.name] = Metric(target.name, *pace, now, self._polling[target.name])
+        return metrics
 
     def _metric(self, known: KnownMetric) -> Metric:
         polling = self._polling.get(known.name, Polling.REMOVED if self._settings.path else Polling.ON)

@@ -18,6 +18,8 @@ from kizami.errors import (
     ConfigurationError,
     InvalidInput,
     KizamiError,
+    QueueUnreachable,
+    StoreUnreachable,
 )
 
 # verb -> what it does, in the order of `kizami --help`; the verb's module is kizami.cli.<verb>.
@@ -127,7 +129,7 @@ def exit_code(error: KizamiError) -> int:
         return USAGE
     if isinstance(error, ConfigurationError):
         return CONFIGURATION
-    if isinstance(error, ApiUnreachable):
+    if isinstance(error, ApiUnreachable | QueueUnreachable | StoreUnreachable):
         return UNREACHABLE
     return FAILURE
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import click
 
@@ -13,10 +13,12 @@ from kizami.slots import shorten
 
 
 def _complete(context: click.Context, argument: click.Parameter, incomplete: str) -> list[str]:
+    if context.params.get("backend") == "aws":
+        return []  # nobody waits for a network while typing
     home = Home(context.params.get("config"), context.params.get("database") or DEFAULT_DATABASE)
     try:
         with home.opened() as backend:
-            return [name for name in backend.metrics() if name.startswith(incomplete)]
+            return [name for name in backend.names() if name.startswith(incomplete)]
     except KizamiError:
         return []  # nothing to suggest; the verb itself will say why
 
@@ -27,13 +29,25 @@ metrics_argument: Decorator = click.argument("metrics", metavar="[METRIC]...", n
 
 def find_metric(backend: Backend, name: str) -> Metric:
     """The metric of that name, else InvalidInput with those that are near or known."""
-    known = backend.metrics()
+    return backend.metrics([require_known(backend, name)])[name]
+
+
+def chosen_metrics(backend: Backend, names: Sequence[str]) -> Mapping[str, Metric]:
+    """The metrics of those names, or all that are being polled if none is named."""
+    if names:
+        return backend.metrics([require_known(backend, name) for name in names])
+    return {name: metric for name, metric in backend.metrics().items() if metric.polling is Polling.ON}
+
+
+def require_known(backend: Backend, name: str) -> str:
+    """`name` if there is a metric of that name."""
+    known = backend.names()
     if name in known:
-        return known[name]
+        return name
     raise InvalidInput("METRIC", f"{shorten(name)} is not known here; {_suggestion(name, known)}")
 
 
-def _suggestion(name: str, known: Mapping[str, Metric]) -> str:
+def _suggestion(name: str, known: Collection[str]) -> str:
     from difflib import get_close_matches
 
     if not known:
@@ -45,10 +59,3 @@ def _suggestion(name: str, known: Mapping[str, Metric]) -> str:
 def _first_few(names: Iterable[str], shown: int = 10) -> str:
     ordered = sorted(names)
     return ", ".join(ordered[:shown]) + (", …" if len(ordered) > shown else "")
-
-
-def chosen_metrics(backend: Backend, names: Sequence[str]) -> dict[str, Metric]:
-    """The metrics of those names, or all that are being polled if none is named."""
-    if names:
-        return {name: find_metric(backend, name) for name in names}
-    return {name: metric for name, metric in backend.metrics().items() if metric.polling is Polling.ON}

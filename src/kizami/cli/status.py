@@ -26,6 +26,7 @@ from kizami.cli.printing import (
 )
 from kizami.coverage import Completeness
 from kizami.local.clock import SystemClock
+from kizami.readings import QueueDepth
 
 _SHOWN = 20
 _COLUMNS = (
@@ -130,10 +131,15 @@ def _summary_lines(overview: Overview) -> list[str]:
         f"lateness  p50 {late.p50_ms} ms, p99 {late.p99_ms} ms, {plural(late.polls, 'poll')} in the {minutes}"
         if late.polls
         else f"lateness  no polls in the {minutes}",
-        f"queue     {queue.waiting:,} waiting, {queue.delayed:,} planned, {queue.in_flight:,} in flight, "
-        f"the oldest for {queue.oldest_age_seconds:.1f} s",
+        f"queue     {_queue_text(queue)}",
         f"dead      {plural(queue.dead, 'dead letter')}",
     ]
+
+
+def _queue_text(queue: QueueDepth) -> str:
+    counts = f"{queue.waiting:,} waiting, {queue.delayed:,} planned, {queue.in_flight:,} in flight"
+    oldest = queue.oldest_age_seconds
+    return counts if oldest is None else f"{counts}, the oldest for {oldest:.1f} s"
 
 
 def overview_fields(overview: Overview) -> dict[str, Any]:

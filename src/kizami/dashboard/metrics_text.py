@@ -62,7 +62,8 @@ def _overall(overview: Overview) -> Iterator[Family]:
         yield _family("lateness_p50_seconds", f"{words} half were quicker.", late.p50_ms / 1000)
         yield _family("lateness_p99_seconds", f"{words} 99 of 100 were quicker.", late.p99_ms / 1000)
     yield _labelled("queue_messages", "Messages on the queue.", "state", messages)
-    yield _family("queue_oldest_age_seconds", "How long the oldest has waited.", queue.oldest_age_seconds)
+    if queue.oldest_age_seconds is not None:
+        yield _family("queue_oldest_age_seconds", "How long the oldest has waited.", queue.oldest_age_seconds)
     yield _family("dead_letters", "Slots that were given up.", queue.dead)
     yield _family("gaps", "Runs of missing slots of the last day.", overview.gaps)
     yield _family("missing_slots", "Missing slots of the last day.", overview.gap_slots)

@@ -110,6 +110,12 @@ class Collecting:
         if self._hosts.done(flight.polled.host, live=flight.live):
             self._advance()
 
+    def keep_house(self, now_ms: float) -> None:
+        """What is to be done now and then: old messages do not wait here for a host that is stuck."""
+        for flight in self._hosts.stranded(now_ms):
+            self._turn_away(flight, now_ms)
+        self.failures.summarise(now_ms)
+
     def finish(self, grace_seconds: float) -> None:
         """Let what is in flight come in for a while; the rest goes back to the queue."""
         for flight in self._hosts.drain():

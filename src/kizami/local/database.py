@@ -150,6 +150,8 @@ def open_database(path: Path, *, create: bool = False) -> apsw.Connection:
         _require_kizami_header(path)
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
+            # Before anything is read: a daemon that is just ending locks the whole file for a moment.
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
             # The header may be older than what the write-ahead log holds.
             _require_known_schema(path, _schema_version(connection))
             _configure(connection)
@@ -191,15 +193,24 @@ def require_intact(path: Path) -> None:
         return
     _require_kizami_header(path)
     with sqlite_errors(StoreError, path):
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-        # Closing would carry the write-ahead log into a file that may be damaged.
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection = _opened_to_check(path)
         try:
             finding = str(connection.execute("PRAGMA quick_check(1)").get)
         finally:
             connection.close()
     if finding != "ok":
         raise StoreError(f"{path}: is damaged ({finding.splitlines()[-1]}); {_RESTORE}")
+
+
+def _opened_to_check(path: Path) -> apsw.Connection:
+    if not path.with_name(path.name + "-wal").exists():
+        # The file is all there is; so opened, SQLite puts nothing beside it.
+        uri = f"{path.absolute().as_uri()}?immutable=1"
+        return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    # Closing would carry the write-ahead log into a file that may be damaged.
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    return connection
 
 
 def metric_id(ordinal: int) -> int:
@@ -253,7 +264,6 @@ def _require_known_schema(path: Path, version: int) -> None:
 
 
 def _configure(connection: apsw.Connection) -> None:
-    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     for pragma in (
         "synchronous = FULL",  # NORMAL loses acknowledged rows on power loss
         "cache_size = -16384",

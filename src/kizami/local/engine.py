@@ -177,7 +177,7 @@ class Engine:
 
     def _keep_house(self, now_ms: float) -> None:
         self._kept_house_ms = now_ms
-        self._collecting.failures.summarise(now_ms)
+        self._collecting.keep_house(now_ms)
         if not self._writer.alive:
             raise StoreError(f"{self._path}: writing has stopped; the log says why")
         config = self._new_config()

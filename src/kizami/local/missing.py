@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from kizami.coverage import Gap, Span
-from kizami.local.batches import BACKFILL
 from kizami.local.database import TALLY_SECONDS
 from kizami.local.moments import from_seconds, to_seconds
 from kizami.local.reader import Reader
@@ -64,11 +63,6 @@ def count_missing(reader: Reader, spans: Mapping[str, Span]) -> dict[str, int]:
     """How many slots `find_missing` would find, for each metric; no slot is looked at to tell."""
     stored, unstored = reader.completeness(spans), _counts_in(reader, _UNSTORED, spans)
     return {name: max(0, stored[name].missing - unstored.get(name, 0)) for name in spans}
-
-
-def count_backfill(reader: Reader, spans: Mapping[str, Span]) -> int:
-    """How many slots of the spans are on the queue to be backfilled."""
-    return sum(_counts_in(reader, f"(SELECT * FROM messages WHERE priority = {BACKFILL})", spans).values())
 
 
 def count_pending(reader: Reader, spans: Mapping[str, Span]) -> dict[str, int]:

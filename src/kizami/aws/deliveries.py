@@ -1,0 +1,40 @@
+"""What SQS hands to a function: the records of an event, each a message with the id it is reported by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kizami.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A message as SQS delivered it."""
+
+    message_id: str
+    body: str
+    receive_count: str
+
+
+def read_deliveries(event: Mapping[str, Any]) -> list[Delivery]:
+    """The records of an SQS event; one that cannot be named could not be reported either, so all are refused."""
+    records = event.get("Records") if isinstance(event, Mapping) else None
+    if not isinstance(records, list):
+        raise InvalidInput("Records", "is missing; the function takes an SQS event")
+    return [_read_delivery(record, f"Records[{index}]") for index, record in enumerate(records)]
+
+
+def report_failures(failed: Iterable[Delivery]) -> dict[str, list[dict[str, str]]]:
+    """The answer that has SQS deliver these again, and no other of the event (ReportBatchItemFailures)."""
+    return {"batchItemFailures": [{"itemIdentifier": delivery.message_id} for delivery in failed]}
+
+
+def _read_delivery(record: Any, place: str) -> Delivery:
+    message_id = record.get("messageId") if isinstance(record, dict) else None
+    body = record.get("body") if isinstance(record, dict) else None
+    if not isinstance(message_id, str) or not message_id or not isinstance(body, str):
+        raise InvalidInput(place, "must have a messageId and a body")
+    attributes = record.get("attributes") or {}
+    return Delivery(message_id, body, str(attributes.get("ApproximateReceiveCount", "1")))

@@ -1,0 +1,25 @@
+"""Where a deployed stack has its table and queues: its CloudFormation outputs (for the command line only)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kizami.errors import ConfigurationError
+
+DEFAULT_STACK = "DataCollectionSchedulerStack"
+
+
+def stack_outputs(name: str) -> dict[str, str]:
+    """The stack's outputs by name; ConfigurationError if there is no such stack or it may not be read."""
+    # CloudFormation does not speak the JSON protocol of our own client, and a verb asks it once at most.
+    import botocore.session
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        client: Any = botocore.session.get_session().create_client("cloudformation")
+        (stack,) = client.describe_stacks(StackName=name)["Stacks"]
+    except ClientError as error:
+        raise ConfigurationError("--stack", str(error.response["Error"].get("Message", error))) from None
+    except BotoCoreError as error:
+        raise ConfigurationError("--stack", f"{name} cannot be asked: {error}") from None
+    return {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", ())}

@@ -1,0 +1,61 @@
+"""Where the table and the queues are on AWS: as options and environment say, else as the stack's outputs say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kizami.aws.settings import require_queue_url, require_table_name
+from kizami.aws.stack import DEFAULT_STACK, stack_outputs
+from kizami.cli.backends import Home
+from kizami.errors import ConfigurationError
+
+
+@dataclass(slots=True)
+class AwsPlaces:
+    """The places, each looked up when it is needed; the stack is asked once at most."""
+
+    home: Home
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    _outputs: dict[str, str] | None = None
+
+    @property
+    def table(self) -> str:
+        """The metrics table."""
+        name = self.home.table or self._output("MetricsTableName", "AI_METRICS_TABLE_NAME")
+        return require_table_name({"AI_METRICS_TABLE_NAME": name})
+
+    @property
+    def queue(self) -> str:
+        """The queue of live slots."""
+        return self._queue_url("QUEUE_URL", "QueueUrl")
+
+    @property
+    def backfill_queue(self) -> str:
+        """The queue of slots that are asked for again."""
+        return self._queue_url("KIZAMI_BACKFILL_QUEUE_URL", "BackfillQueueUrl")
+
+    @property
+    def dead_letter_queue(self) -> str | None:
+        """The queue of dead letters; a stack may have been deployed without one."""
+        variable, output = "KIZAMI_DEAD_LETTER_QUEUE_URL", "DeadLetterQueueUrl"
+        if not self.environment.get(variable) and output not in self._stack:
+            return None
+        return self._queue_url(variable, output)
+
+    def _queue_url(self, variable: str, output: str) -> str:
+        url = self.environment.get(variable) or self._output(output, variable)
+        return require_queue_url({"QUEUE_URL": url})
+
+    def _output(self, name: str, variable: str) -> str:
+        if name not in self._stack:
+            stack = self.home.stack or DEFAULT_STACK
+            raise ConfigurationError(variable, f"is not set, and the stack {stack} has no output {name}")
+        return self._stack[name]
+
+    @property
+    def _stack(self) -> dict[str, str]:
+        if self._outputs is None:
+            self._outputs = stack_outputs(self.home.stack or DEFAULT_STACK)
+        return self._outputs

@@ -1,0 +1,273 @@
+"""The verbs give the same answers on one machine and on AWS, and repair both."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import boto3
+import pytest
+
+from command import Command, Outcome
+from kizami.aws.dynamodb import DynamoDbMetricStore
+from kizami.aws.sqs import SqsQueue, sqs_client
+from kizami.cli.aws_backend import AwsBackend
+from kizami.cli.exit_codes import CHECK_FAILED, CONFIGURATION, FAILURE, OK, UNREACHABLE, USAGE
+from kizami.local.clock import SystemClock
+from kizami.messages import MetricRecord, read_message, write_record
+from kizami.sender import PlannedMessage, message_for_slot
+from kizami.targets import Target
+from local_aws import ACCESS_KEY, REGION, SECRET_KEY, create_metrics_table, create_queue, lead_to, sqs_at
+from seeded import at, make_database
+
+SLOTS = 240
+NOW = at(SLOTS) + timedelta(hours=1)
+RANGE = ("--from", "2025-12-02T09:00:00Z", "--to", "2025-12-02T09:20:00Z")
+GONE = {99, *range(200, 210)}
+CALLS = Target(name="calls", lag_seconds=5)
+
+
+class OnAws:
+    """A table and the queues of a deployment, and the command line led to them."""
+
+    def __init__(self, endpoint: str, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.endpoint = endpoint
+        self._command = command
+        self.table = create_metrics_table(endpoint)
+        self.queue, self.backfill, self.dead = (create_queue(endpoint) for _ in range(3))
+        for name, value in {
+            "AI_METRICS_TABLE_NAME": self.table,
+            "QUEUE_URL": self.queue,
+            "KIZAMI_BACKFILL_QUEUE_URL": self.backfill,
+            "KIZAMI_DEAD_LETTER_QUEUE_URL": self.dead,
+        }.items():
+            monkeypatch.setenv(name, value)
+
+    def __call__(self, *arguments: str | Path) -> Outcome:
+        return self._command(*arguments, "--backend", "aws")
+
+    def store(self, records: list[MetricRecord]) -> None:
+        resource = boto3.resource(
+            "dynamodb",
+            endpoint_url=self.endpoint,
+            region_name=REGION,
+            aws_access_key_id=ACCESS_KEY,
+            aws_secret_access_key=SECRET_KEY,
+        )
+        with resource.Table(self.table).batch_writer() as batch:
+            for record in records:
+                batch.put_item(Item=write_record(record))
+
+    def bodies(self, url: str) -> list[str]:
+        """What is on a queue; it is hidden from then on."""
+        found, sqs = [], sqs_at(self.endpoint)
+        while messages := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
+            found += [message["Body"] for message in messages]
+        return found
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+    monkeypatch.chdir(tmp_path)
+    for name in ("KIZAMI_CONFIG", "KIZAMI_DATABASE", "KIZAMI_STACK"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(SystemClock, "now", lambda self: NOW)
+    Path("kizami.toml").write_text('[[targets]]\nname = "calls"\nurl = "http://127.0.0.1:9"\nlag = "5s"\n')
+    return Command(capsys)
+
+
+@pytest.fixture
+def aws(command: Command, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> OnAws:
+    """Twenty minutes of `calls` without slots 99 and 200 to 209, an hour ago."""
+    lead_to(moto_endpoint, monkeypatch)
+    home = OnAws(moto_endpoint, command, monkeypatch)
+    home.store([record(number) for number in range(SLOTS) if number not in GONE])
+    return home
+
+
+def record(number: int) -> MetricRecord:
+    return MetricRecord("calls", at(number), number % 11, at(number + 1))
+
+
+@pytest.fixture
+def local(command: Command) -> Command:
+    """The same on this machine."""
+    make_database(Path("kizami.db"), {"calls": [number for number in range(SLOTS) if number not in GONE]})
+    return command
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["query", "calls", *RANGE],
+        ["query", "calls", *RANGE, "--json"],
+        ["query", "calls", *RANGE, "--csv"],
+        ["chart", "calls", *RANGE],
+        ["chart", "calls", *RANGE, "--json"],
+        ["gaps", *RANGE],
+        ["gaps", *RANGE, "--json"],
+        ["gaps", *RANGE, "--check"],
+        ["export", "--format", "jsonl"],
+        ["export", "calls", *RANGE],
+        ["backfill", "--gaps", *RANGE, "--dry-run"],
+        ["dead-letters", "list"],
+    ],
+    ids=" ".join,
+)
+def test_both_homes_answer_with_the_same_data_words_and_exit_code(
+    local: Command, aws: OnAws, arguments: list[str]
+) -> None:
+    here, there = local(*arguments), aws(*arguments)
+    assert there == here
+    assert there.code == (CHECK_FAILED if "--check" in arguments else OK)
+
+
+def test_status_tells_the_same_as_far_as_aws_can_tell(
+    local: Command, aws: OnAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KIZAMI_GRACE_SECONDS", "10")
+    SqsQueue(aws.queue).send([PlannedMessage(message_for_slot(at(n), CALLS), n * 100) for n in range(3)])
+    SqsQueue(aws.dead).send([PlannedMessage(message_for_slot(at(99), CALLS), 0)])
+    here, there = local("status", "--json").json, aws("status", "--json").json
+    assert there["metrics"] == here["metrics"]
+    assert there["coverage"] == here["coverage"]
+    assert there["queue"] == {"waiting": 1, "delayed": 2, "inFlight": 0, "oldestAgeSeconds": None}
+    assert there["deadLetters"] == 1
+    words = aws("status").out
+    assert "queue     1 waiting, 2 planned, 0 in flight\n" in words
+    assert "daemon" not in words
+
+
+def test_lateness_on_aws_is_that_of_live_records(aws: OnAws, monkeypatch: pytest.MonkeyPatch) -> None:
+    slots = [NOW - timedelta(seconds=60 + 5 * number) for number in range(60)]
+    due = timedelta(seconds=CALLS.lag_seconds)
+    for late_seconds in range(3):
+        late = due + timedelta(seconds=late_seconds)
+        aws.store([MetricRecord("calls", slot, 1, slot + late) for slot in slots[late_seconds::3]])
+    aws.store([MetricRecord("calls", NOW - timedelta(seconds=30), 1, NOW + timedelta(hours=1))])  # not a live one
+    told = aws("status", "--json").json["lateness"]
+    assert (told["polls"], told["p50Ms"], told["maxMs"]) == (60, 1000, 2000)
+
+
+@contextmanager
+def collecting(aws: OnAws) -> Iterator[None]:
+    """Somebody who works off the backfill queue, as the Collector function does."""
+    stop = threading.Event()
+
+    def work() -> None:
+        queue, store = SqsQueue(aws.backfill), DynamoDbMetricStore(aws.table)
+        while not stop.wait(0.02):
+            for received in queue.receive(3):
+                message = read_message(received.body)
+                store.put_if_absent(MetricRecord(message.metric, message.window.start, 5, NOW))
+                queue.acknowledge(received)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+class TestRepair:
+    def test_backfill_sends_the_missing_slots_to_their_queue(self, aws: OnAws) -> None:
+        found = aws("backfill", "--gaps", *RANGE, "--no-wait", "--json")
+        assert (found.code, found.json) == (OK, {"asked": 11})
+        slots = sorted(read_message(body).window.start for body in aws.bodies(aws.backfill))
+        assert slots == [at(number) for number in sorted(GONE)]
+        assert aws.bodies(aws.queue) == []
+
+    def test_backfill_waits_until_the_function_has_collected(
+        self, aws: OnAws, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(AwsBackend, "look_seconds", 0.1)
+        with collecting(aws):
+            found = aws("backfill", "--gaps", *RANGE, "--json")
+        assert found.code == OK, found.err
+        assert (found.json["asked"], found.json["stored"]) == (11, 11)
+        assert "the Collector function collects them" in found.err
+
+    def bury(self, aws: OnAws, *numbers: int) -> None:
+        SqsQueue(aws.dead).send([PlannedMessage(message_for_slot(at(number), CALLS), 0) for number in numbers])
+
+    def test_dead_letters_are_listed_again_and_again(self, aws: OnAws) -> None:
+        self.bury(aws, *range(200, 215))
+        for _ in range(2):  # looking does not hide them from the next look
+            found = aws("dead-letters", "list", "--json")
+            assert (found.code, found.json["total"]) == (OK, 15)
+        letter = found.json["deadLetters"][0]
+        assert (letter["metricName"], letter["slotTime"]) == ("calls", "2025-12-02T09:17:50Z")
+        assert (letter["diedAt"], "Collector's log" in letter["reason"]) == (None, True)
+        assert aws("dead-letters", "show", "calls", "2025-12-02T09:17:50Z").code == OK
+
+    def test_dead_letters_go_back_as_messages_to_be_backfilled(self, aws: OnAws) -> None:
+        self.bury(aws, 99, *range(200, 212))
+        found = aws("dead-letters", "redrive", "--from", "2025-12-02T09:10:00Z", "--json")
+        assert found.json == {"redriven": 12}
+        assert sorted(read_message(body).window.start for body in aws.bodies(aws.backfill)) == [
+            at(number) for number in range(200, 212)
+        ]
+        assert [read_message(body).window.start for body in aws.bodies(aws.dead)] == [at(99)]
+
+    def test_dead_letters_can_be_forgotten(self, aws: OnAws) -> None:
+        self.bury(aws, 99, 200)
+        assert aws("dead-letters", "purge", "--yes", "--json").json == {"purged": 2}
+        assert aws.bodies(aws.dead) == []
+
+    def test_what_is_no_schedule_message_is_said_and_let_alone(self, aws: OnAws) -> None:
+        sqs_at(aws.endpoint).send_message(QueueUrl=aws.dead, MessageBody="hello")
+        self.bury(aws, 99)
+        found = aws("dead-letters", "purge", "--yes")
+        assert "let alone, because they are no schedule messages: 1 dead letter" in found.err
+        assert aws.bodies(aws.dead) == ["hello"]
+
+
+class TestMistakes:
+    def test_an_unknown_metric(self, aws: OnAws) -> None:
+        found = aws("query", "cals")
+        assert found.code == USAGE
+        assert found.err == "kizami: METRIC: 'cals' is not known here; did you mean calls?\n"
+
+    def test_a_table_that_is_not_there(self, aws: OnAws) -> None:
+        found = aws("query", "calls", "--table", "NoSuchTable")
+        assert (found.code, found.out) == (FAILURE, "")
+        assert "ResourceNotFoundException" in found.err
+        assert len(found.err.splitlines()) == 1
+
+    def test_a_name_that_no_table_can_have(self, aws: OnAws) -> None:
+        found = aws("query", "calls", "--table", "no such table")
+        assert found.code == CONFIGURATION
+        assert found.err.startswith("kizami: AI_METRICS_TABLE_NAME: must be 3 to 255 letters")
+
+    @pytest.mark.parametrize("verb", [["query", "calls"], ["backfill", "--gaps", "--no-wait"], ["status"]])
+    def test_an_aws_that_cannot_be_reached(
+        self, aws: OnAws, monkeypatch: pytest.MonkeyPatch, verb: list[str]
+    ) -> None:
+        lead_to("http://127.0.0.1:9", monkeypatch)
+        found = aws(*verb)
+        assert (found.code, found.out) == (UNREACHABLE, "")
+        assert "Unreachable: http://127.0.0.1:9" in found.err
+        assert len(found.err.splitlines()) == 1
+
+    def test_a_queue_that_cannot_be_reached(self, aws: OnAws, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:9")
+        assert aws("dead-letters", "list").code == UNREACHABLE
+        sqs_client().close()
+
+    def test_without_the_aws_parts_one_line_says_how_to_get_them(
+        self, aws: OnAws, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in [name for name in sys.modules if name.startswith(("kizami.aws", "kizami.cli.aws_"))]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, "botocore", None)
+        monkeypatch.setitem(sys.modules, "botocore.auth", None)
+        found = aws("status")
+        assert found.code == CONFIGURATION
+        assert found.err.endswith("is not installed; pip install 'kizami[aws]'\n")
+        assert found.err.startswith("kizami: --backend aws: needs botocore")

@@ -1,0 +1,177 @@
+"""A crash at every write of a real run, replayed: the machine that stops, and the power that goes.
+
+The daemon's writes are recorded once. For each point of the recording the files are rebuilt as a crash would
+have left them, opened, and held against what had been acknowledged by then.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+import fault_server as faults
+from daemon import SOURCES, toml
+from fault_server import FaultServer
+from kizami.errors import StoreError
+from kizami.local.database import open_database, require_intact, transaction
+from kizami.local.metrics import register_targets
+from kizami.targets import Target
+
+# `make campaign` tries every point; a test run tries these many, evenly spread.
+POINTS = int(os.environ.get("KIZAMI_CRASH_POINTS", "200"))
+RUNNING_SECONDS = 3.0
+PAST = timedelta(minutes=10)
+
+Event = tuple[Any, ...]
+Files = dict[str, bytearray]
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """A daemon with ten minutes to catch up with, live targets and one that fails."""
+    directory = tmp_path_factory.mktemp("recording")
+    database = directory / "kizami.db"
+    names = ["one", "two", "three"]
+    connection = open_database(database, create=True)
+    with transaction(connection):
+        targets = [Target(name=name, interval_seconds=1, lag_seconds=1) for name in names]
+        register_targets(connection, targets, datetime.now(UTC) - PAST)
+    connection.close()
+    before = {"kizami.db": bytearray(database.read_bytes())}
+    with FaultServer(faults.answer()) as server, FaultServer(faults.status(500)) as broken:
+        tables = [{"name": name, "url": server.url, "interval": 1} for name in names]
+        tables.append({"name": "broken", "url": broken.url, "interval": 1})
+        (directory / "kizami.toml").write_text(toml(tables))
+        script = Path(__file__).with_name("recorded_daemon.py")
+        arguments = [database, directory / "kizami.toml", str(RUNNING_SECONDS), directory / "recording"]
+        subprocess.run(
+            [sys.executable, script, *arguments],
+            env=os.environ | {"PYTHONPATH": str(SOURCES)},
+            check=True,
+            timeout=60,
+        )
+    return Recording(before, pickle.loads((directory / "recording").read_bytes()))
+
+
+class Recording:
+    def __init__(self, before: Files, events: list[Event]) -> None:
+        self.before = before
+        self.events = events
+
+    def points(self) -> Iterator[int]:
+        """Where to crash: after so many events."""
+        step = max(1, len(self.events) // POINTS)
+        return iter(range(1, len(self.events) + 1, step))
+
+    def acknowledged(self, point: int) -> set[tuple[str, datetime, int]]:
+        return {row for event in self.events[:point] if event[0] == "acknowledged" for row in event[1]}
+
+
+def test_the_recording_has_something_to_show(recording: Recording) -> None:
+    kinds = {event[0] for event in recording.events}
+    assert {"write", "sync", "acknowledged"} <= kinds
+    assert len(recording.acknowledged(len(recording.events))) > 300
+    assert sum(event == ("sync", "kizami.db-wal") for event in recording.events) > 10
+
+
+def test_killed_at_any_write_it_has_all_it_acknowledged(recording: Recording, tmp_path: Path) -> None:
+    """kill -9: what was written is there, and of the last write perhaps a part."""
+    for point in recording.points():
+        files = rebuilt(recording.before, recording.events[:point], torn=random.Random(point))
+        assert_sound(files, recording.acknowledged(point), tmp_path, f"killed after event {point}")
+
+
+def test_without_power_at_any_moment_it_has_all_it_acknowledged(recording: Recording, tmp_path: Path) -> None:
+    """What was synced is there; of what was written since, the disk kept what it liked."""
+    for point in recording.points():
+        chance = random.Random(point)
+        events = list(surviving(recording.events[:point], chance))
+        files = rebuilt(recording.before, events, torn=chance)
+        assert_sound(files, recording.acknowledged(point), tmp_path, f"no power after event {point}")
+
+
+def test_this_test_would_notice_rows_acknowledged_before_they_are_synced(
+    recording: Recording, tmp_path: Path
+) -> None:
+    """Without the syncs of the log (as with synchronous=NORMAL) the same power failures do lose rows."""
+    careless = [event for event in recording.events if event != ("sync", "kizami.db-wal")]
+    lost = 0
+    for point in range(1, len(careless) + 1, max(1, len(careless) // 20)):
+        events = list(surviving(careless[:point], random.Random(point)))
+        files = rebuilt(recording.before, events, torn=random.Random(point))
+        acknowledged = {row for event in careless[:point] if event[0] == "acknowledged" for row in event[1]}
+        try:
+            lost += not acknowledged <= stored_in(files, tmp_path)
+        except StoreError:  # damaged, which is worse
+            lost += 1
+    assert lost
+
+
+def surviving(events: list[Event], chance: random.Random) -> Iterator[Event]:
+    """The events less some of the writes that no sync of their file followed."""
+    last_sync = {event[1]: number for number, event in enumerate(events) if event[0] == "sync"}
+    for number, event in enumerate(events):
+        synced = number < last_sync.get(event[1], -1) if event[0] != "acknowledged" else False
+        if event[0] in ("write", "truncate") and not synced and chance.random() < 0.5:
+            continue
+        yield event
+
+
+def rebuilt(before: Files, events: list[Event], torn: random.Random) -> Files:
+    files = {name: bytearray(content) for name, content in before.items()}
+    for number, event in enumerate(events):
+        kind, name = event[0], event[1]
+        if kind == "write":
+            offset, data = event[2], event[3]
+            if number == len(events) - 1:
+                data = data[: torn.randrange(len(data) + 1)]
+            content = files.setdefault(name, bytearray())
+            content.extend(bytes(max(0, offset + len(data) - len(content))))
+            content[offset : offset + len(data)] = data
+        elif kind == "truncate":
+            del files.setdefault(name, bytearray())[event[2] :]
+        elif kind == "delete":
+            files.pop(name, None)
+    return files
+
+
+def opened(files: Files, directory: Path) -> apsw.Connection:
+    for left_over in directory.iterdir():
+        left_over.unlink()
+    for name, content in files.items():
+        if name.startswith("kizami.db"):
+            (directory / name).write_bytes(content)
+    require_intact(directory / "kizami.db")
+    return open_database(directory / "kizami.db")
+
+
+def stored_in(files: Files, directory: Path) -> set[tuple[str, datetime, int]]:
+    connection = opened(files, directory)
+    sql = "SELECT name, slot, count FROM slots JOIN metrics ON id = metric_id"
+    rows = {(name, datetime.fromtimestamp(slot, UTC), count) for name, slot, count in connection.execute(sql)}
+    connection.close()
+    return rows
+
+
+def assert_sound(files: Files, acknowledged: set[tuple[str, datetime, int]], directory: Path, when: str) -> None:
+    stored = stored_in(files, directory)
+    assert acknowledged <= stored, f"{when}: {len(acknowledged - stored)} acknowledged rows are lost"
+    assert len({(name, slot) for name, slot, _ in stored}) == len(stored), when
+    connection = open_database(directory / "kizami.db")
+    keys = "SELECT slot, metric_id FROM"
+    for one, other in (("slots", "messages"), ("slots", "dead_letters"), ("messages", "dead_letters")):
+        both = connection.execute(f"{keys} {one} INTERSECT {keys} {other}").fetchall()
+        assert not both, f"{when}: {len(both)} slots are in {one} and in {other}"
+    tallied = connection.execute("SELECT sum(stored) FROM tallies").get or 0
+    assert tallied == len(stored), when
+    connection.close()

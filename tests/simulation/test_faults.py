@@ -1,0 +1,274 @@
+"""What can happen to the process, its disk and its clock: nothing acknowledged is lost, nothing stored twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import fault_server as faults
+from conftest import skip_for_lack_of
+from daemon import Daemon, slots_of, toml, wait_for
+from fault_server import FaultServer
+from kizami.coverage import Span, find_gaps
+from kizami.local.database import open_database, transaction
+from kizami.local.metrics import register_targets
+from kizami.local.reader import Reader
+from kizami.slots import floor_to_slot, parse_instant
+from kizami.targets import Target
+
+KILLS = int(os.environ.get("KIZAMI_KILLS", "6"))  # `make campaign` has many more
+SECOND = timedelta(seconds=1)
+EVER = datetime(2020, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
+
+
+def configured(directory: Path, *targets: dict[str, object]) -> None:
+    (directory / "kizami.toml").write_text(toml(targets))
+
+
+def every_second(server: FaultServer, name: str = "calls", **settings: object) -> dict[str, object]:
+    return {"name": name, "url": server.url, "interval": 1, "timeout": 2} | settings
+
+
+def known_since(directory: Path, since: datetime, names: Sequence[str] = ("calls",)) -> None:
+    """A database that has known these metrics since then."""
+    connection = open_database(directory / "kizami.db", create=True)
+    with transaction(connection):
+        targets = [Target(name=name, interval_seconds=1, lag_seconds=1) for name in names]
+        register_targets(connection, targets, since)
+    connection.close()
+
+
+def asked(server: FaultServer) -> Counter[datetime]:
+    return Counter(parse_instant(request.query["from"][0]) for request in server.requests)
+
+
+def missing(database: Path, name: str, start: datetime, end: datetime) -> int:
+    with Reader.opened(database) as reader:
+        return sum(gap.slots for gap in find_gaps(Span(start, end, 1), reader.stored_slots(name, start, end)))
+
+
+def test_killed_again_and_again_it_ends_with_every_slot_once(tmp_path: Path) -> None:
+    """kill -9 at random moments of start-up, catching up and polling, each time with a restart."""
+    start = floor_to_slot(datetime.now(UTC), 1) - timedelta(minutes=5)
+    known_since(tmp_path, start - SECOND)
+    acknowledged: set[tuple[datetime, int]] = set()
+    chance = random.Random(KILLS)
+    with FaultServer(faults.answer()) as server:
+        configured(tmp_path, every_second(server))
+        for _ in range(KILLS):
+            with Daemon(tmp_path, "--receive-limit", "50") as daemon:
+                daemon.wait_for_log("polling")
+                time.sleep(chance.random() * 0.8)
+                daemon.process.kill()
+                daemon.wait()
+            acknowledged |= {(parse_instant(row["slotTime"]), row["count"]) for row in daemon.rows}
+        with Daemon(tmp_path, "--receive-limit", "50") as daemon:
+            daemon.wait_for_log("polling")
+            end = floor_to_slot(datetime.now(UTC), 1)
+            wait_for(lambda: missing(daemon.database, "calls", start, end) == 0, "every slot")
+            assert daemon.stop() == 0
+    assert acknowledged <= set(daemon.stored("calls", *EVER).items())
+    connection = open_database(daemon.database)
+    assert connection.execute("SELECT count(*) FROM dead_letters").get == 0
+    connection.close()
+
+
+def test_after_ten_minutes_down_exactly_the_missed_slots_are_asked_for(tmp_path: Path) -> None:
+    now = floor_to_slot(datetime.now(UTC), 1)
+    known_since(tmp_path, now - timedelta(minutes=20))
+    first = now - timedelta(minutes=20)
+    connection = open_database(tmp_path / "kizami.db")
+    # Polled from twenty to ten minutes ago, but for one slot that was given up.
+    collected = range(int(first.timestamp()), int(first.timestamp()) + 600)
+    dead = collected[7]
+    with transaction(connection):
+        rows = [(slot,) for slot in collected if slot != dead]
+        connection.executemany("INSERT INTO slots VALUES (?, 0, 1, 0, 0, 1, 0)", rows)
+        connection.execute("INSERT INTO dead_letters VALUES (?, 0, 1, 0, 0, 0, 0, 5, 'status 500')", (dead,))
+    connection.close()
+    with FaultServer(faults.answer()) as server:
+        configured(tmp_path, every_second(server))
+        with Daemon(tmp_path) as daemon:
+            wait_for(lambda: missing(daemon.database, "calls", first, now) == 1, "all but the dead one")
+            live = [slot for slot in slots_of(daemon.rows, "calls") if slot >= now]
+            assert daemon.stop() == 0
+    requests = asked(server)
+    assert max(requests.values()) == 1
+    expected = {first + timedelta(seconds=600 + n) for n in range(600)}
+    assert {slot for slot in requests if slot < now} == expected
+    assert live  # went on meanwhile
+
+
+def test_a_new_target_has_no_past_and_catch_up_ends_where_it_is_told_to(tmp_path: Path) -> None:
+    now = floor_to_slot(datetime.now(UTC), 1)
+    known_since(tmp_path, now - timedelta(minutes=20), ["short", "off"])
+    with (
+        FaultServer(faults.answer()) as short,
+        FaultServer(faults.answer()) as off,
+        FaultServer(faults.answer()) as new,
+    ):
+        targets = [
+            every_second(short, "short", catch_up="1m"),
+            every_second(off, "off", catch_up=0),
+            every_second(new, "new"),
+        ]
+        configured(tmp_path, *targets)
+        with Daemon(tmp_path):
+            wait_for(lambda: min(asked(short), default=now) <= now - timedelta(seconds=50), "a minute of the past")
+            wait_for(lambda: len(asked(off)) >= 2 and len(asked(new)) >= 2, "live polls")
+    assert min(asked(short)) >= now - timedelta(seconds=62)
+    assert min(asked(off)) >= now - 2 * SECOND
+    assert min(asked(new)) >= now - 2 * SECOND
+
+
+def test_stopped_for_longer_than_the_visibility_timeout_it_asks_for_nothing_twice(tmp_path: Path) -> None:
+    def slowly(exchange: faults.Exchange) -> None:
+        time.sleep(0.5)
+        faults.answer()(exchange)
+
+    with FaultServer(slowly) as server:
+        configured(tmp_path, every_second(server, timeout=30))
+        with Daemon(tmp_path, "--visibility-seconds", "1") as daemon:
+            first = parse_instant(daemon.wait_for_rows(2)[0]["slotTime"])
+            os.kill(daemon.process.pid, signal.SIGSTOP)
+            time.sleep(3)
+            os.kill(daemon.process.pid, signal.SIGCONT)
+            end = floor_to_slot(datetime.now(UTC), 1)
+            wait_for(lambda: missing(daemon.database, "calls", first, end) == 0, "the slots of the stop")
+            assert daemon.stop() == 0
+    assert max(asked(server).values()) == 1
+
+
+def test_a_full_disk_is_told_once_held_in_memory_and_recovered_from(tmp_path: Path) -> None:
+    with FaultServer(faults.answer()) as server:
+        configured(tmp_path, every_second(server))
+        with Daemon(tmp_path) as daemon:
+            first = parse_instant(daemon.wait_for_rows(2)[0]["slotTime"])
+            limits = resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (1024, resource.RLIM_INFINITY))
+            complaint = daemon.wait_for_log("cannot be written")
+            acknowledged = len(daemon.rows)
+            polled = len(server.requests)
+            wait_for(lambda: len(server.requests) >= polled + 4, "polls that go on")
+            assert len(daemon.rows) == acknowledged  # nothing is said to be stored that is not
+            resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, limits)
+            daemon.wait_for_log("can be written again")
+            end = floor_to_slot(datetime.now(UTC), 1)
+            wait_for(lambda: missing(daemon.database, "calls", first, end) == 0, "the slots of the full disk")
+            assert daemon.stop() == 0
+        assert complaint["level"] == "ERROR"
+        assert complaint["reason"]
+        assert sum("cannot be written" in line["message"] for line in daemon.log()) == 1
+    assert max(asked(server).values()) == 1
+    assert set(slots_of(daemon.rows, "calls")) == set(daemon.stored("calls", *EVER))
+
+
+def test_with_a_full_disk_memory_is_bounded_and_polling_stops_before_it_grows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kizami.local import writer as module
+    from kizami.local.batches import Taken
+    from kizami.local.clock import SystemClock
+    from kizami.local.writer import Delivery, QueueLimits, Work, Writer
+
+    monkeypatch.setattr(module, "HELD_LIMIT", 10)
+    monkeypatch.setattr(module, "_TROUBLE_SECONDS", 0.01)
+    deliveries: list[Delivery] = []
+    path = tmp_path / "kizami.db"
+    writer = Writer(path, SystemClock(), QueueLimits(5, 60, 100), deliveries.append, lambda: 0)
+    now_ms = int(SystemClock().milliseconds())
+    blocker = open_database(path)
+    blocker.execute("BEGIN IMMEDIATE")  # a disk that cannot be written, as far as the writer can tell
+    writer._connection.set_busy_timeout(1)
+    writer.start()
+    plans = [[slot, 0, 1, now_ms, now_ms] for slot in range(5)]
+    writer.submit(Work(sent=plans))
+    wait_for(lambda: deliveries, "messages handed out from memory")
+    assert deliveries[0].taken == [Taken(slot, 0, 1, 0, now_ms, 1) for slot in range(5)]
+    writer.submit(Work(stored=[[slot, 0, 7, now_ms, 0, 1, 0] for slot in range(5)]))
+    wait_for(lambda: writer.overloaded, "the bound")
+    seen = len(deliveries)
+    time.sleep(0.2)
+    assert len(deliveries) <= seen + 1
+    blocker.execute("ROLLBACK")
+    wait_for(lambda: deliveries[-1].written.stored, "recovery")
+    assert not writer.overloaded
+    writer.close(5)
+    assert blocker.execute("SELECT count(*) FROM slots").get == 5
+    assert blocker.execute("SELECT count(*) FROM messages").get == 0
+    blocker.close()
+
+
+class TestFilesItRefuses:
+    def refused(self, directory: Path) -> str:
+        """The one line with which it refuses the database, which is left as it was."""
+        database = directory / "kizami.db"
+        before = database.read_bytes()
+        with Daemon(directory) as daemon:
+            assert daemon.wait() == 1
+        assert database.read_bytes() == before
+        assert {path.name for path in directory.glob("kizami.db*")} <= {"kizami.db", "kizami.db-lock"}
+        (line,) = daemon.log_file.read_text().splitlines()
+        return line
+
+    def good(self, directory: Path) -> Path:
+        known_since(directory, datetime.now(UTC))
+        connection = open_database(directory / "kizami.db")
+        with transaction(connection):
+            rows = [(slot,) for slot in range(5000)]
+            connection.executemany("INSERT INTO slots VALUES (?, 0, 1, 0, 0, 1, 0)", rows)
+        connection.close()
+        return directory / "kizami.db"
+
+    def test_a_text_file(self, tmp_path: Path) -> None:
+        (tmp_path / "kizami.db").write_text("my notes " * 100)
+        assert "is not an SQLite database; it is left untouched" in self.refused(tmp_path)
+
+    def test_another_applications_database(self, tmp_path: Path) -> None:
+        import sqlite3
+
+        with sqlite3.connect(tmp_path / "kizami.db") as other:
+            other.execute("CREATE TABLE photos (id)")
+        other.close()
+        assert "belongs to another application; it is left untouched" in self.refused(tmp_path)
+
+    def test_a_newer_kizamis_database(self, tmp_path: Path) -> None:
+        connection = open_database(tmp_path / "kizami.db", create=True)
+        connection.execute("PRAGMA user_version = 99")
+        connection.close()
+        assert "was made by a newer kizami (schema 99" in self.refused(tmp_path)
+
+    @pytest.mark.parametrize("where", [20_000, 60_000])
+    def test_a_damaged_one(self, tmp_path: Path, where: int) -> None:
+        database = self.good(tmp_path)
+        with database.open("r+b") as file:
+            file.seek(where)
+            file.write(os.urandom(2000))
+        assert "is damaged" in self.refused(tmp_path)
+
+    def test_a_truncated_one(self, tmp_path: Path) -> None:
+        database = self.good(tmp_path)
+        os.truncate(database, database.stat().st_size // 2)
+        assert "is damaged" in self.refused(tmp_path)
+
+    def test_a_directory_that_may_not_be_written(self, tmp_path: Path) -> None:
+        if os.getuid() == 0 and sys.platform != "linux":
+            skip_for_lack_of("a user whom permissions bind", "run the tests as another user than root")
+        closed = tmp_path / "closed"
+        closed.mkdir(mode=0o555)
+        with FaultServer(faults.answer()) as server:
+            configured(tmp_path, every_second(server))
+            with Daemon(tmp_path, "--database", "closed/kizami.db", obeys_permissions=True) as daemon:
+                assert daemon.wait() == 1
+        (line,) = daemon.log_file.read_text().splitlines()
+        assert "Permission denied" in line
+        assert "--database" in line

@@ -1,0 +1,84 @@
+"""Where the command line finds the table and the queues of a stack, and what it says when it does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from fault_server import FaultServer, raw
+from kizami.aws.stack import stack_outputs
+from kizami.cli.aws_places import AwsPlaces
+from kizami.cli.backends import Home
+from kizami.errors import ConfigurationError
+from local_aws import lead_to
+
+NAMESPACE = 'xmlns="http://cloudformation.amazonaws.com/doc/2010-05-15/"'
+OUTPUTS = {
+    "MetricsTableName": "AiResponseMetrics",
+    "QueueUrl": "https://sqs.us-east-1.amazonaws.com/1/live",
+    "BackfillQueueUrl": "https://sqs.us-east-1.amazonaws.com/1/backfill",
+}
+
+
+def described(outputs: dict[str, str]) -> bytes:
+    members = "".join(
+        f"<member><OutputKey>{name}</OutputKey><OutputValue>{value}</OutputValue></member>"
+        for name, value in outputs.items()
+    )
+    stack = (
+        "<StackName>s</StackName><CreationTime>2025-12-02T10:00:00Z</CreationTime>"
+        f"<StackStatus>CREATE_COMPLETE</StackStatus><Outputs>{members}</Outputs>"
+    )
+    result = f"<DescribeStacksResult><Stacks><member>{stack}</member></Stacks></DescribeStacksResult>"
+    return f"<DescribeStacksResponse {NAMESPACE}>{result}</DescribeStacksResponse>".encode()
+
+
+NO_SUCH_STACK = (
+    f"<ErrorResponse {NAMESPACE}><Error><Type>Sender</Type><Code>ValidationError</Code>"
+    "<Message>Stack with id nope does not exist</Message></Error></ErrorResponse>"
+).encode()
+
+
+@pytest.fixture(autouse=True)
+def no_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("QUEUE_URL", "KIZAMI_BACKFILL_QUEUE_URL", "KIZAMI_DEAD_LETTER_QUEUE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_the_stack_is_asked_once_for_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FaultServer(raw(described(OUTPUTS))) as server:
+        lead_to(server.url, monkeypatch)
+        places = AwsPlaces(Home(stack="mine"))
+        assert (places.table, places.queue, places.backfill_queue) == tuple(OUTPUTS.values())
+        assert places.dead_letter_queue is None
+    (request,) = server.requests
+    assert b"StackName=mine" in request.body
+
+
+def test_options_and_environment_go_before_the_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    lead_to("http://127.0.0.1:9", monkeypatch)
+    url = "https://sqs.us-east-1.amazonaws.com/1/dead"
+    monkeypatch.setenv("KIZAMI_DEAD_LETTER_QUEUE_URL", url)
+    places = AwsPlaces(Home(table="Mine"))
+    assert (places.table, places.dead_letter_queue) == ("Mine", url)
+
+
+def test_an_output_that_the_stack_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FaultServer(raw(described({}))) as server:
+        lead_to(server.url, monkeypatch)
+        with pytest.raises(ConfigurationError) as refusal:
+            _ = AwsPlaces(Home()).queue
+    line = "QUEUE_URL: is not set, and the stack DataCollectionSchedulerStack has no output QueueUrl"
+    assert str(refusal.value) == line
+
+
+def test_a_stack_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FaultServer(raw(NO_SUCH_STACK, 400)) as server:
+        lead_to(server.url, monkeypatch)
+        with pytest.raises(ConfigurationError, match=r"^--stack: Stack with id nope does not exist$"):
+            stack_outputs("nope")
+
+
+def test_a_value_that_is_no_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUEUE_URL", "live")
+    with pytest.raises(ConfigurationError, match=r"^QUEUE_URL: must be like"):
+        _ = AwsPlaces(Home()).queue
