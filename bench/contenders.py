@@ -70,7 +70,7 @@ class Contender:
 
 
 class Kizami(Contender):
-    """`kizami up`, rows not printed."""
+    """`kizami up` as a poller alone, without dashboard and printed rows."""
 
     def start(self) -> None:
         self.name = "kizami"
@@ -79,7 +79,7 @@ class Kizami(Contender):
             for n in range(self.count)
         )
         (self.directory / "kizami.toml").write_text("\n".join(tables))
-        self.run(sys.executable, "-m", "kizami.cli.main", "up", "--no-rows")
+        self.run(sys.executable, "-m", "kizami.cli.main", "up", "--no-rows", "--no-dashboard")
 
     def lateness_ms(self, arrivals: Iterable[Arrival]) -> list[float]:
         offsets = self._offsets()

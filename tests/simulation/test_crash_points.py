@@ -28,7 +28,7 @@ from kizami.local.metrics import register_targets
 from kizami.targets import Target
 
 # `make campaign` tries every point; a test run tries these many, evenly spread.
-POINTS = int(os.environ.get("KIZAMI_CRASH_POINTS", "200"))
+POINTS = int(os.environ.get("KIZAMI_CRASH_POINTS", "120"))
 RUNNING_SECONDS = 3.0
 PAST = timedelta(minutes=10)
 

@@ -29,6 +29,7 @@ from kizami.slots import format_instant
 _ROWS = 12
 _LATENESS_POLLS = 10_000
 _REFRESH_SECONDS = 1.0
+_TARGETS_A_SECOND = 500
 _GRACE_SECONDS = 10.0  # a poll may wait for its turn within the interval, then for the answer and the commit
 
 
@@ -75,8 +76,13 @@ class LiveView:
     def _run(self) -> None:
         try:
             with Reader.opened(self._database) as reader:
+                read_at = 0.0
                 while not self._closing.wait(_REFRESH_SECONDS):
-                    self._live.update(self._picture(self._read(reader)), refresh=True)
+                    # Reading takes longer for many targets, and must not become a burden.
+                    if time.monotonic() - read_at >= len(self._engine.polled) / _TARGETS_A_SECOND:
+                        numbers = self._read(reader)
+                        read_at = time.monotonic()
+                    self._live.update(self._picture(numbers), refresh=True)
         except (KizamiError, OSError) as error:  # the terminal is gone, or the file is
             logging.getLogger(__name__).error("the live view ends", extra={"reason": str(error)})
             self._engine.stop()

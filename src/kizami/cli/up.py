@@ -32,6 +32,7 @@ from kizami.targets import MOCK_API_URL, Config, Target
 _DEFAULTS = Options()
 _COUNT, _SECONDS = click.IntRange(1, 50_000), click.FloatRange(0.01, 3600)
 _WARNINGS = 5
+_SWITCH_SECONDS = 0.001  # the loop must not wait five milliseconds for a thread that computes
 
 logger = logging.getLogger(__name__)
 
@@ -115,6 +116,7 @@ def _run(stack: ExitStack, settings: Settings, database: Path, options: Options,
             aggregation.use(config.aggregation)
         return config
 
+    sys.setswitchinterval(_SWITCH_SECONDS)
     engine = Engine(database, options, SystemClock(), show, new_config)
     interrupted = _obey_signals(engine, watch)
     if sys.stdout.isatty():

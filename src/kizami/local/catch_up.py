@@ -29,6 +29,7 @@ _QUEUE_MARK = 2 * PIECE  # backfill messages on the queue above which nothing is
 _TARGETS = 500  # looked through in one go
 _PAUSE_SECONDS = 0.1
 _TROUBLE_SECONDS = 5.0
+_CLOSE_SECONDS = 0.3  # a long search that goes on for longer ends with the process, and harms nothing
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +78,7 @@ class CatchUp:
             self._stopping = True
             self._condition.notify()
         if self._thread.ident is not None:
-            self._thread.join()
+            self._thread.join(_CLOSE_SECONDS)
 
     def _run(self) -> None:
         while (job := self._next_job()) is not None:

@@ -10,6 +10,7 @@ drifts. When the two clocks part, the wall clock was set or the machine slept: t
 
 from __future__ import annotations
 
+import gc
 import heapq
 import logging
 import time
@@ -38,7 +39,8 @@ JUMP_MS = 1000  # the clocks have parted by more: the wall clock was set, or the
 STALL_MS = 5000  # a turn took longer: the process was stopped
 LATE_MS = 5000  # a live message found this late after a stop is backfill
 
-_TURN_SECONDS = 0.2
+_TURN_SECONDS = 0.5
+_PLAN_LIMIT = 20_000  # rows still to be written above which planning waits, so that no transaction takes long
 _HOUSEKEEPING_MS = 1000
 # Together less than the two seconds in which a stop must be over.
 _HOLD_SECONDS, _GRACE_SECONDS, _FLUSH_SECONDS = 0.3, 0.7, 0.6
@@ -130,6 +132,9 @@ class Engine:
         self._writer.run_now(lambda connection: batches.demote_late(connection, now_ms - LATE_MS))
         self._clocks_ms = self._clock.milliseconds(), time.monotonic() * 1000
         self._writer.start()
+        # The targets stay for good: a full collection among thousands of them would hold up the loop.
+        gc.collect()
+        gc.freeze()
 
     def _enter(self, config: Config, now_ms: int) -> None:
         service = enter_service(self._path, config.enabled_targets, self._clock.now(), spread=self._options.spread)
@@ -150,7 +155,7 @@ class Engine:
     def _turn(self) -> None:
         now_ms = self._clock.milliseconds()
         self._watch_clocks(now_ms)
-        if not self._writer.overloaded:
+        if self._writer.backlog < _PLAN_LIMIT:
             self._collecting.work.sent += self._planner.next_rows(now_ms)
         while self._due and self._due[0][0] <= now_ms:
             self._collecting.ask(heapq.heappop(self._due)[1])
@@ -163,7 +168,7 @@ class Engine:
 
     def _pause_seconds(self) -> float:
         now_ms = self._clock.milliseconds()
-        if self._planner.has_more(now_ms) and not self._writer.overloaded:
+        if self._planner.has_more(now_ms) and self._writer.backlog < _PLAN_LIMIT:
             return 0
         return min(_TURN_SECONDS, (self._due[0][0] - now_ms) / 1000) if self._due else _TURN_SECONDS
 

@@ -27,7 +27,7 @@ LOOK_AHEAD_MS = 1000
 HELD_LIMIT = 50_000  # results and plans kept in memory while nothing can be written
 
 _GROUP_SECONDS = 0.2  # what comes in within this time is committed together
-_IDLE_SECONDS = 0.25  # how soon a message is noticed that another process has sent
+_IDLE_SECONDS = 0.5  # how soon a message is noticed that another process has sent
 _TROUBLE_SECONDS = 1.0
 _LIVE_LIMIT = 5000
 
@@ -147,9 +147,14 @@ class Writer:
         return self._thread.is_alive()
 
     @property
+    def backlog(self) -> int:
+        """How much is waiting to be written."""
+        return len(self._unwritten) + len(self._handed_over)
+
+    @property
     def overloaded(self) -> bool:
         """Whether so much is waiting to be written that nothing more may be begun."""
-        return len(self._unwritten) + len(self._handed_over) >= HELD_LIMIT
+        return self.backlog >= HELD_LIMIT
 
     def run_now(self, errand: Errand) -> None:
         """Do something in a transaction of its own, before the thread is started."""
