@@ -23,6 +23,7 @@ from template import Template, listed
 
 PROGRAM = Path(__file__).parents[1] / ".tools/ministack/bin/ministack"
 REGION, ACCOUNT = "us-east-1", "000000000000"
+ASSETS = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
 
 
 class LocalAws:
@@ -69,18 +70,19 @@ class LocalAws:
         """Upload the assets and create the stack, as `cdk deploy` would."""
         self._upload_assets(template)
         cloudformation = self.client("cloudformation")
-        body = json.dumps(for_ministack(template.document, name, self.mock_api_url(name)))
-        cloudformation.create_stack(StackName=name, TemplateBody=body, Capabilities=["CAPABILITY_IAM"])
+        document = for_ministack(template.document, name, self.mock_api_url(name))
+        self.client("s3").put_object(Bucket=ASSETS, Key=f"{name}.json", Body=json.dumps(document).encode())
+        url = f"{self.endpoint}/{ASSETS}/{name}.json"  # a template in the call itself has a limit of size
+        cloudformation.create_stack(StackName=name, TemplateURL=url, Capabilities=["CAPABILITY_IAM"])
         stack = wait_until(lambda: _finished(cloudformation, name), 60, f"the deployment of {name}")
         assert stack["StackStatus"] == "CREATE_COMPLETE", _failures(cloudformation, name)
         return DeployedStack(self, template, stack)
 
     def _upload_assets(self, template: Template) -> None:
-        bucket = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
         s3, ssm = self.client("s3"), self.client("ssm")
-        s3.create_bucket(Bucket=bucket)
+        s3.create_bucket(Bucket=ASSETS)
         for path in template.directory.glob("asset.*.zip"):
-            s3.put_object(Bucket=bucket, Key=path.name.removeprefix("asset."), Body=path.read_bytes())
+            s3.put_object(Bucket=ASSETS, Key=path.name.removeprefix("asset."), Body=path.read_bytes())
         ssm.put_parameter(Name="/cdk-bootstrap/hnb659fds/version", Value="30", Type="String", Overwrite=True)
 
 
@@ -167,6 +169,8 @@ def for_ministack(document: dict[str, Any], name: str, mock_api_url: str) -> dic
         properties = resource.get("Properties", {})
         if resource["Type"] == "AWS::ApiGateway::RestApi":
             properties["Tags"] = [{"Key": "ms-custom-id", "Value": api_id(name)}]
+        if resource["Type"] == "AWS::DynamoDB::Table":  # several stacks of the tests share the account
+            properties["TableName"] = f"{name}-{properties['TableName']}"
         if resource["Type"] == "AWS::IAM::Policy":
             for statement in properties["PolicyDocument"]["Statement"]:
                 _adapt_statement(statement, secrets)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 from infra.settings import PARSERS, Profile, Settings
@@ -12,7 +13,14 @@ from infra.settings import PARSERS, Profile, Settings
 from template import Template, synthesize
 
 DOCS = Path(__file__).parents[2] / "docs"
-FUNCTIONS = {"Sender": "sender", "Collector": "collector", "Mock API": "mock_api", "Reconciler": "reconciler"}
+FUNCTIONS = {
+    "Sender": "sender",
+    "Collector": "collector",
+    "Mock API": "mock_api",
+    "Reconciler": "reconciler",
+    "Dispatcher": "dispatcher",
+    "Aggregation": "aggregation",
+}
 
 
 def table_after(document: str, heading: str) -> list[list[str]]:
@@ -29,8 +37,8 @@ def listed(names: list[str]) -> str:
 def figures(template: Template) -> dict[tuple[str, str], str]:
     """What the template says, in the words of the document."""
     found = function_figures(template) | queue_figures(template)
-    table = template.the("AWS::DynamoDB::Table")
-    (deletion,) = [resource["DeletionPolicy"] for resource in template.resources("AWS::DynamoDB::Table").values()]
+    table = template.by_output("MetricsTableName")
+    deletion = template.document["Resources"][template.output_id("MetricsTableName")]["DeletionPolicy"]
     types = {a["AttributeName"]: a["AttributeType"] for a in table["AttributeDefinitions"]}
     partition, sort = (key["AttributeName"] for key in table["KeySchema"])
     paths = [r["Properties"]["PathPart"] for r in template.resources("AWS::ApiGateway::Resource").values()]
@@ -45,7 +53,13 @@ def figures(template: Template) -> dict[tuple[str, str], str]:
         ("Table", "sort key"): f"`{sort}` ({types[sort]})",
         ("Table", "billing"): f"`{table['BillingMode']}`",
         ("Table", "on deletion of the stack"): deletion,
+        ("Company", "keys"): keys_of(template, "CompanyTableName"),
+        ("Points", "keys"): keys_of(template, "PointsTableName"),
     }
+
+
+def keys_of(template: Template, output: str) -> str:
+    return ", ".join(f"`{key['AttributeName']}`" for key in template.by_output(output)["KeySchema"])
 
 
 def function_figures(template: Template) -> dict[tuple[str, str], str]:
@@ -54,12 +68,15 @@ def function_figures(template: Template) -> dict[tuple[str, str], str]:
         function = template.function(name)
         found[title, "memory"] = f"{function['MemorySize']} MB"
         found[title, "timeout"] = f"{function['Timeout']} s"
-        if title != "Reconciler":
-            found[title, "runtime"] = f"`{function['Runtime']}`"
+        found[title, "runtime"] = f"`{function['Runtime']}`"
     for title in ("Sender", "Collector"):
         found[title, "environment"] = listed(list(template.environment(FUNCTIONS[title])))
     found["Reconciler", "grace"] = f"{template.environment('reconciler')['KIZAMI_GRACE_SECONDS']} s"
-    for title, name in (("EventBridge rule", "sender"), ("Reconciler", "reconciler")):
+    for title, name in (
+        ("EventBridge rule", "sender"),
+        ("Reconciler", "reconciler"),
+        ("Dispatcher", "dispatcher"),
+    ):
         arn = {"Fn::GetAtt": [template.function_id(name), "Arn"]}
         rules = [rule["Properties"] for rule in template.resources("AWS::Events::Rule").values()]
         (rule,) = [rule for rule in rules if rule["Targets"][0]["Arn"] == arn]
@@ -73,15 +90,21 @@ def queue_figures(template: Template) -> dict[tuple[str, str], str]:
         mapping["Properties"]["EventSourceArn"]["Fn::GetAtt"][0]: mapping["Properties"]
         for mapping in template.resources("AWS::Lambda::EventSourceMapping").values()
     }
-    backfill = mappings[template.output_id("BackfillQueueUrl")]
+    aggregation = template.by_output("AggregationQueueUrl")
     return {
         ("Queue", "visibility timeout"): f"{queue['VisibilityTimeout']} s",
         ("Queue", "retention"): f"{queue['MessageRetentionPeriod'] // 86_400} day",
         ("Queue", "dead letter after"): f"{queue['RedrivePolicy']['maxReceiveCount']} receives",
         ("Dead letters", "retention"): f"{dead['MessageRetentionPeriod'] // 86_400} days",
         ("Collector", "batch size"): str(mappings[template.output_id("QueueUrl")]["BatchSize"]),
-        ("Backfill queue", "concurrency"): str(backfill["ScalingConfig"]["MaximumConcurrency"]),
+        ("Backfill queue", "concurrency"): concurrency(mappings[template.output_id("BackfillQueueUrl")]),
+        ("Aggregation queue", "visibility timeout"): f"{aggregation['VisibilityTimeout']} s",
+        ("Aggregation queue", "concurrency"): concurrency(mappings[template.output_id("AggregationQueueUrl")]),
     }
+
+
+def concurrency(mapping: dict[str, Any]) -> str:
+    return str(mapping["ScalingConfig"]["MaximumConcurrency"])
 
 
 def test_every_figure_of_the_architecture_is_the_templates() -> None:
