@@ -122,6 +122,13 @@ def test_every_setting_of_the_context_has_its_row_with_its_default() -> None:
             assert written[field.name] == f"`{text_of(value)}`", field.name
 
 
+def test_every_alarm_of_the_template_has_its_row_with_what_to_do() -> None:
+    written = {row[0]: row[3] for row in table_after("operations.md", "Alarms")}
+    alarms = synthesize().resources("AWS::CloudWatch::Alarm")
+    assert {re.sub(r"^Monitoring|[0-9A-F]{8}$", "", id) for id in alarms} == written.keys()
+    assert all(written.values())
+
+
 def text_of(value: object) -> str:
     if isinstance(value, Profile):
         return value.value
