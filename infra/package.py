@@ -20,8 +20,8 @@ PACKAGES = (".", "aws", "mock_api", "aggregation")  # what the functions need: n
 def package_files(config: str | None) -> dict[str, bytes]:
     """What the package holds, by its name in it, in a fixed order."""
     source = Path(kizami.__file__).parent
-    modules = (module for package in PACKAGES for module in (source / package).glob("*.py"))
-    files = {module.relative_to(source.parent).as_posix(): module.read_bytes() for module in modules}
+    parts = (part for package in PACKAGES for kind in ("*.py", "*.json") for part in (source / package).glob(kind))
+    files = {part.relative_to(source.parent).as_posix(): part.read_bytes() for part in parts}
     if config is not None:
         files[CONFIG_NAME] = config.encode()
     return dict(sorted(files.items()))

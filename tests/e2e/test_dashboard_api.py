@@ -191,7 +191,10 @@ def test_a_paused_target_is_not_expected_and_not_backfilled_until_it_is_resumed(
     ("path", "query", "parameter"),
     [
         ("records", {}, "metric"),
-        ("records", {"metric": "nobody"}, "metric"),
+        ("records", {"metric": "no such name"}, "metric"),
+        ("status", {"lang": "xx"}, "lang"),
+        ("targets", {"search": "x" * 129}, "search"),
+        ("chart", {"metric": CALLS, "last": "5m", "to": "2025-12-02T09:00:00Z"}, "last"),
         ("slots", {"metric": CALLS, "last": "32d"}, "last"),
         ("slots", {"metric": CALLS, "from": "2025-12-02"}, "from"),
         ("chart", {"metric": CALLS, "from": "2025-12-02T10:00:00Z", "to": "2025-12-02T09:00:00Z"}, "from"),
@@ -226,12 +229,10 @@ def test_a_mistake_gets_a_problem_that_names_the_parameter(
         ("backfill", {"metric": CALLS, "from": "2020-01-01T00:00:00Z", "to": "2025-12-02T10:00:00Z"}),
         ("backfill", {"metric": CALLS, "slots": ["0001-01-01T00:00:00Z", "9999-12-31T23:59:55Z"]}),
         ("backfill", {"allGaps": "yes"}),
-        ("backfill", {"allGaps": True, "metric": "nobody"}),
         ("backfill", {"metric": CALLS, "slot": "2025-12-02T10:00:00Z"}),
         ("dead-letters/redrive", {}),
         ("dead-letters/redrive", {"metric": CALLS, "slots": ["9999-12-31T23:59:55Z"]}),
         ("targets/pause", {"metric": None}),
-        ("targets/pause", {"metric": "nobody"}),
     ],
 )
 def test_an_order_that_makes_no_sense_is_refused_and_changes_nothing(
@@ -244,6 +245,14 @@ def test_an_order_that_makes_no_sense_is_refused_and_changes_nothing(
     assert [after[name] for name in ("gapSlots", "deadLetters", "queueWaiting", "pausedTargets")] == [
         before[name] for name in ("gapSlots", "deadLetters", "queueWaiting", "pausedTargets")
     ]
+
+
+def test_a_target_that_was_never_polled_is_not_found(client: Client) -> None:
+    for path in ("records", "slots", "chart", "gaps", "dead-letters"):
+        assert client.json(f"/api/v1/{path}", 404, metric="nobody")["parameter"] == "metric"
+    for order in ("targets/pause", "targets/resume", "dead-letters/redrive", "backfill"):
+        assert "nobody" in client.post(f"/api/v1/{order}", {"metric": "nobody"}, 404)["detail"]
+    assert "nobody" in client.get("/", 404, metric="nobody").text
 
 
 def test_orders_are_json_of_bounded_size(client: Client) -> None:

@@ -18,8 +18,9 @@ from urllib.request import urlopen
 
 import pytest
 
+from kizami import serving
 from kizami.errors import ConfigurationError
-from kizami.mock_api import application, server
+from kizami.mock_api import application
 from kizami.mock_api.server import MockServer
 from kizami.serving import KEEP_ALIVE_SECONDS, MAX_HEAD_BYTES
 from kizami.slots import INTERVALS
@@ -214,7 +215,7 @@ def test_a_thread_serves_until_the_block_ends_and_its_port_is_free_at_once() -> 
 
 
 def test_a_client_that_does_not_read_cannot_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "SHUTDOWN_GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(serving, "SHUTDOWN_GRACE_SECONDS", 0.1)
     with socket.socket() as connection:
         with MockServer(port=0) as running:
             connection.connect(("127.0.0.1", running.port))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from command import KIZAMI, environment, run_process
-from kizami.cli.exit_codes import CHECK_FAILED, CONFIGURATION, FAILURE, OK, USAGE
+from kizami.cli.exit_codes import CHECK_FAILED, CONFIGURATION, FAILURE, INTERRUPTED, OK, USAGE
 from kizami.mock_api.server import MockServer
 from kizami.slots import floor_to_slot
 from seeded import bury_slots, make_database
@@ -219,3 +220,33 @@ def _peak_kilobytes(arguments: list[str], cwd: Path) -> int:
         cwd=cwd, env=environment(), capture_output=True, text=True, check=True, timeout=110,
     )  # fmt: skip
     return int(done.stdout)
+
+
+def test_watched_on_a_terminal_it_is_shown_in_place_until_ctrl_c(home: Path) -> None:
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [*KIZAMI, "status", "--watch", "--every", "0.2"],
+        cwd=home,
+        env=environment(TERM="xterm", COLUMNS="120", LINES="30"),
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+    )
+    os.close(follower)
+    try:
+        screen = _read_until(leader, b"dead letter")
+        process.send_signal(signal.SIGINT)
+        screen += _read_until(leader, b"\x1b[?1049l")  # the screen from before is back
+        assert process.wait(timeout=30) == INTERRUPTED
+    finally:
+        process.kill()
+        os.close(leader)
+    assert b"\x1b[?1049h" in screen
+    assert b"Traceback" not in screen
+
+
+def _read_until(leader: int, end: bytes) -> bytes:
+    output = b""
+    while end not in output:
+        output += os.read(leader, 65_536)
+    return output

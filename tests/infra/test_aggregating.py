@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from kizami.aggregation.batch import RESERVE_SECONDS
 from kizami.aggregation.lock import EXPIRY
 from template import Template, beyond_logs, event_sources, listed, synthesize
 
@@ -105,11 +104,6 @@ def test_the_functions_know_their_tables_queue_api_and_zone(template: Template) 
     }
     assert template.function("aggregation")["Timeout"] == 900
     assert template.function("aggregation")["MemorySize"] == 1769  # a whole CPU
-
-
-def test_a_function_has_time_for_more_than_the_reserve_of_the_batch() -> None:
-    shortest = synthesize(aggregation_timeout_seconds="60")
-    assert shortest.function("aggregation")["Timeout"] >= 2 * RESERVE_SECONDS
 
 
 def test_the_functions_may_do_exactly_what_they_use(template: Template) -> None:

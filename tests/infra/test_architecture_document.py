@@ -1,33 +1,20 @@
-"""The figures in docs/architecture.md and the settings in docs/operations.md are those of the template."""
+"""The figures in docs/architecture.md and the settings in docs/operations.md are those of the template.
+
+What is the aggregation's, settings included, stands in docs/aggregation.md.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import fields
-from pathlib import Path
-from typing import Any
 
 import pytest
 from infra.settings import PARSERS, Profile, Settings
 
 from template import Template, synthesize
+from written_tables import DOCS, table_after
 
-DOCS = Path(__file__).parents[2] / "docs"
-FUNCTIONS = {
-    "Sender": "sender",
-    "Collector": "collector",
-    "Mock API": "mock_api",
-    "Reconciler": "reconciler",
-    "Dispatcher": "dispatcher",
-    "Aggregation": "aggregation",
-}
-
-
-def table_after(document: str, heading: str) -> list[list[str]]:
-    """The rows of the first table under a heading, cell by cell."""
-    text = (DOCS / document).read_text(encoding="utf-8").partition(f"## {heading}\n")[2]
-    lines = re.search(r"(?:^\|.*\n)+", text, re.MULTILINE)[0].splitlines()
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+FUNCTIONS = {"Sender": "sender", "Collector": "collector", "Mock API": "mock_api", "Reconciler": "reconciler"}
 
 
 def listed(names: list[str]) -> str:
@@ -47,19 +34,13 @@ def figures(template: Template) -> dict[tuple[str, str], str]:
     return found | {
         ("API Gateway", "stage"): f"`{template.the('AWS::ApiGateway::Stage')['StageName']}`",
         ("API Gateway", "integration"): f"`{integration}`",
-        ("API Gateway", "paths"): listed([f"/{path}" for path in paths]),
+        ("API Gateway", "paths"): listed([f"/{path}" for path in paths if path != "users"]),
         ("Table", "name"): f"`{table['TableName']}`",
         ("Table", "partition key"): f"`{partition}` ({types[partition]})",
         ("Table", "sort key"): f"`{sort}` ({types[sort]})",
         ("Table", "billing"): f"`{table['BillingMode']}`",
         ("Table", "on deletion of the stack"): deletion,
-        ("Company", "keys"): keys_of(template, "CompanyTableName"),
-        ("Points", "keys"): keys_of(template, "PointsTableName"),
     }
-
-
-def keys_of(template: Template, output: str) -> str:
-    return ", ".join(f"`{key['AttributeName']}`" for key in template.by_output(output)["KeySchema"])
 
 
 def function_figures(template: Template) -> dict[tuple[str, str], str]:
@@ -68,15 +49,12 @@ def function_figures(template: Template) -> dict[tuple[str, str], str]:
         function = template.function(name)
         found[title, "memory"] = f"{function['MemorySize']} MB"
         found[title, "timeout"] = f"{function['Timeout']} s"
-        found[title, "runtime"] = f"`{function['Runtime']}`"
+        if title != "Reconciler":
+            found[title, "runtime"] = f"`{function['Runtime']}`"
     for title in ("Sender", "Collector"):
         found[title, "environment"] = listed(list(template.environment(FUNCTIONS[title])))
     found["Reconciler", "grace"] = f"{template.environment('reconciler')['KIZAMI_GRACE_SECONDS']} s"
-    for title, name in (
-        ("EventBridge rule", "sender"),
-        ("Reconciler", "reconciler"),
-        ("Dispatcher", "dispatcher"),
-    ):
+    for title, name in (("EventBridge rule", "sender"), ("Reconciler", "reconciler")):
         arn = {"Fn::GetAtt": [template.function_id(name), "Arn"]}
         rules = [rule["Properties"] for rule in template.resources("AWS::Events::Rule").values()]
         (rule,) = [rule for rule in rules if rule["Targets"][0]["Arn"] == arn]
@@ -90,21 +68,15 @@ def queue_figures(template: Template) -> dict[tuple[str, str], str]:
         mapping["Properties"]["EventSourceArn"]["Fn::GetAtt"][0]: mapping["Properties"]
         for mapping in template.resources("AWS::Lambda::EventSourceMapping").values()
     }
-    aggregation = template.by_output("AggregationQueueUrl")
+    backfill = mappings[template.output_id("BackfillQueueUrl")]
     return {
         ("Queue", "visibility timeout"): f"{queue['VisibilityTimeout']} s",
         ("Queue", "retention"): f"{queue['MessageRetentionPeriod'] // 86_400} day",
         ("Queue", "dead letter after"): f"{queue['RedrivePolicy']['maxReceiveCount']} receives",
         ("Dead letters", "retention"): f"{dead['MessageRetentionPeriod'] // 86_400} days",
         ("Collector", "batch size"): str(mappings[template.output_id("QueueUrl")]["BatchSize"]),
-        ("Backfill queue", "concurrency"): concurrency(mappings[template.output_id("BackfillQueueUrl")]),
-        ("Aggregation queue", "visibility timeout"): f"{aggregation['VisibilityTimeout']} s",
-        ("Aggregation queue", "concurrency"): concurrency(mappings[template.output_id("AggregationQueueUrl")]),
+        ("Backfill queue", "concurrency"): str(backfill["ScalingConfig"]["MaximumConcurrency"]),
     }
-
-
-def concurrency(mapping: dict[str, Any]) -> str:
-    return str(mapping["ScalingConfig"]["MaximumConcurrency"])
 
 
 def test_every_figure_of_the_architecture_is_the_templates() -> None:
@@ -113,8 +85,9 @@ def test_every_figure_of_the_architecture_is_the_templates() -> None:
 
 
 def test_every_setting_of_the_context_has_its_row_with_its_default() -> None:
-    written = {row[0].strip("`"): row[1] for row in table_after("operations.md", "Settings")}
-    assert list(written) == list(PARSERS)
+    rows = [*table_after("operations.md", "Settings"), *table_after("aggregation.md", "Settings")]
+    written = {row[0].strip("`"): row[1] for row in rows}
+    assert sorted(row[0].strip("`") for row in rows) == sorted(PARSERS)
     defaults = Settings()
     for field in fields(Settings):
         value = getattr(defaults, field.name)
@@ -123,10 +96,10 @@ def test_every_setting_of_the_context_has_its_row_with_its_default() -> None:
 
 
 def test_every_alarm_of_the_template_has_its_row_with_what_to_do() -> None:
-    written = {row[0]: row[3] for row in table_after("operations.md", "Alarms")}
+    rows = [*table_after("operations.md", "Alarms"), *table_after("aggregation.md", "Alarms")]
     alarms = synthesize().resources("AWS::CloudWatch::Alarm")
-    assert {re.sub(r"^Monitoring|[0-9A-F]{8}$", "", id) for id in alarms} == written.keys()
-    assert all(written.values())
+    assert {re.sub(r"^Monitoring|[0-9A-F]{8}$", "", id) for id in alarms} == {row[0].strip("`") for row in rows}
+    assert all(row[-1] for row in rows)
 
 
 def text_of(value: object) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from infra.settings import Profile, Settings, settings_from_context
 
+from kizami.aggregation.batch import RESERVE_SECONDS
 from kizami.errors import ConfigurationError
 from template import synthesize
 
@@ -56,6 +57,11 @@ def test_cdks_own_context_is_passed_over() -> None:
         ("region", "tokyo", "'tokyo' is not an AWS region like us-east-1"),
         ("api_base_url", "api.example.com", "must be like https://api.example.com"),
         ("table_name", "a b", "'a b' is not a table name"),
+        ("aggregation_api_base_url", "users.example.com", "must be like https://api.example.com"),
+        ("aggregation_time_zone", "Tokyo", "is not a time zone like Asia/Tokyo"),
+        ("aggregation_minutes", "0", "'0' is not a whole number from 1 to 1440"),
+        ("aggregation_timeout_seconds", "59", "'59' is not a whole number from 60 to 900"),
+        ("points_table_name", "a b", "'a b' is not a table name"),
         ("log_retention_days", "2", "'2' is not one of 1, 7, 14, 30, 90, 365, 3653"),
     ],
 )
@@ -64,6 +70,11 @@ def test_a_wrong_value_is_named_with_what_would_be_right(name: str, value: str, 
         settings_from_context({name: value})
     assert raised.value.place == f"context {name}"
     assert words in raised.value.problem
+
+
+def test_the_shortest_run_of_the_batch_has_as_much_time_to_work_as_to_end_cleanly() -> None:
+    shortest = settings_from_context({"aggregation_timeout_seconds": "60"})
+    assert shortest.aggregation_timeout_seconds >= 2 * RESERVE_SECONDS
 
 
 def test_the_app_answers_a_mistake_with_one_line_and_exit_code_3(tmp_path: Path) -> None:

@@ -64,6 +64,8 @@ def test_arithmetic_has_its_precedence() -> None:
     assert parse_query("1 + 2 * 3") == Arithmetic("+", Number(1), Arithmetic("*", Number(2), Number(3)))
     assert parse_query("(1 + 2) * 3") == Arithmetic("*", Arithmetic("+", Number(1), Number(2)), Number(3))
     assert parse_query("2 ^ 3 ^ 2") == Arithmetic("^", Number(2), Arithmetic("^", Number(3), Number(2)))
+    assert parse_query("-2 ^ 2") == Arithmetic("*", Number(-1), Arithmetic("^", Number(2), Number(2)))
+    assert parse_query("2 ^ -1") == Arithmetic("^", Number(2), Arithmetic("*", Number(-1), Number(1)))
     assert parse_query("8 - 4 - 2") == Arithmetic("-", Arithmetic("-", Number(8), Number(4)), Number(2))
     assert parse_query("time() / 60") == Arithmetic("/", Time(), Number(60))
     assert parse_query("0x1F") == Number(31)

@@ -1,6 +1,6 @@
 """The AWS JSON protocol, through which SQS and DynamoDB are reached: sign, post, retry, name the error.
 
-It stands where a boto3 client could, at half its cold start and warm CPU (docs/decisions.md).
+It stands where a boto3 client could, at about half its cold start and warm CPU (docs/decisions.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """AWS Signature Version 4 for the one kind of request that we make: a POST of JSON, its parameters in the body.
 
-botocore's signer does the same and is what the tests compare with; importing it would be a fifth of a cold start
-(docs/decisions.md).
+botocore's signer does the same and is what the tests compare with; importing it would make a cold start half as
+long again (docs/decisions.md).
 """
 
 from __future__ import annotations

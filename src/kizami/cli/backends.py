@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from functools import wraps
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -163,12 +164,12 @@ class Home:
 
 
 def _open_aws(home: Home) -> AbstractContextManager[Backend]:
-    try:
-        from kizami.cli.aws_backend import AwsBackend
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            "--backend aws", f"needs {error.name}, which is not installed; pip install 'kizami[aws]'"
-        ) from None
+    for package in ("botocore", "urllib3"):
+        if find_spec(package) is None:
+            problem = f"needs {package}, which is not installed; pip install 'kizami[aws]'"
+            raise ConfigurationError("--backend aws", problem)
+    from kizami.cli.aws_backend import AwsBackend
+
     return AwsBackend.opened(home)
 
 

@@ -16,7 +16,7 @@ from kizami.local.clock import SystemClock
 from kizami.local.database import open_database, sqlite_errors, transaction
 from kizami.local.dead_letters import DeadLetters
 from kizami.local.lock import daemon_pid
-from kizami.local.metrics import KnownMetric, expect_from
+from kizami.local.metrics import expect_from
 from kizami.local.missing import count_missing, count_pending, find_missing
 from kizami.local.queue import SqliteQueue
 from kizami.local.reader import Reader
@@ -93,7 +93,7 @@ class LocalBackend:
         return local_collector(self._home.database, self._settings, metrics)
 
     def queued(self, spans: Mapping[str, Span]) -> int:
-        return count_pending(self._reader, spans)
+        return sum(count_pending(self._reader, spans).values())
 
     def left_to_collect(self, spans: Mapping[str, Span]) -> int:
         return self.queued(spans)
@@ -115,19 +115,20 @@ class LocalBackend:
 
     @property
     def _all_metrics(self) -> dict[str, Metric]:
-        metrics = {name: self._metric(known) for name, known in self._reader.metrics().items()}
-        now = SystemClock().now()
+        polling, now = self._polling(), SystemClock().now()
+        unlisted = Polling.REMOVED if self._settings.path else Polling.ON
+        metrics = {
+            name: Metric(
+                name, known.interval_seconds, known.lag_seconds, known.first_slot, polling.get(name, unlisted)
+            )
+            for name, known in self._reader.metrics().items()
+        }
         for target in self._settings.config.targets if self._settings.path else ():
             if target.name not in metrics:
                 pace = target.interval_seconds, target.lag_seconds
-                metrics[target.name] = Metric(target.name, *pace, now, self._polling[target.name])
+                metrics[target.name] = Metric(target.name, *pace, now, polling[target.name])
         return metrics
 
-    def _metric(self, known: KnownMetric) -> Metric:
-        polling = self._polling.get(known.name, Polling.REMOVED if self._settings.path else Polling.ON)
-        return Metric(known.name, known.interval_seconds, known.lag_seconds, known.first_slot, polling)
-
-    @cached_property
     def _polling(self) -> dict[str, Polling]:
         """What the file and the dashboard say of each; without a file, whatever the database knows goes on."""
         targets = self._settings.config.targets if self._settings.path else ()

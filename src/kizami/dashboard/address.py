@@ -79,8 +79,8 @@ def read_view(query: Mapping[str, str]) -> View:
         end=zoomed.end if zoomed else None,
         until=read_optional_instant(query, "until"),
         minutes=read_number(query, "minutes", DEFAULT_MINUTES, MAX_MINUTES),
-        search=query.get("search", "")[:MAX_SEARCH],
-        after=query.get("after", "")[:MAX_SEARCH],
+        search=read_search(query),
+        after=read_search(query, "after"),
     )
 
 
@@ -88,6 +88,14 @@ def _range_name(name: str) -> str:
     if name not in RANGES:
         raise InvalidInput("range", f"{shorten(name)} is none of {', '.join(RANGES)}")
     return name
+
+
+def read_search(query: Mapping[str, str], name: str = "search") -> str:
+    """A part of a target's name."""
+    text = query.get(name, "")
+    if len(text) > MAX_SEARCH:
+        raise InvalidInput(name, f"is longer than any name: {MAX_SEARCH} characters")
+    return text
 
 
 def _read_bounds(query: Mapping[str, str]) -> Window:
@@ -121,6 +129,8 @@ def read_number(query: Mapping[str, str], name: str, default: int, most: int) ->
 
 def read_range(query: Mapping[str, str], now: datetime, default_last: str = "1h") -> Window:
     """[from, to), or the `last` so long; never longer than MAX_RANGE_SECONDS."""
+    if "last" in query and ("from" in query or "to" in query):
+        raise InvalidInput("last", "goes without from and to")
     if "last" in query or not ("from" in query or "to" in query):
         seconds = parse_duration(query.get("last", default_last), "last")
         return _bounded(now - timedelta(seconds=min(seconds, MAX_RANGE_SECONDS + 1)), now, "last")

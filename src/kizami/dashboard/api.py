@@ -24,7 +24,7 @@ from kizami.dashboard.lists import (
     require_target,
 )
 from kizami.dashboard.overview import judge
-from kizami.dashboard.paging import DEFAULT_LIMIT, MAX_LIMIT, Cursor, Page, csv_line, csv_of, write_cursor
+from kizami.dashboard.paging import DEFAULT_LIMIT, MAX_LIMIT, Page, csv_line, csv_of, write_cursor
 from kizami.dashboard.phrasing import verdict_sentence
 from kizami.dashboard.snapshot import take_snapshot
 from kizami.dashboard.source import Source
@@ -39,7 +39,7 @@ from kizami.dashboard.wire import (
     chart_json,
     status_json,
 )
-from kizami.dashboard.words import choose_language, words_in
+from kizami.dashboard.words import LANGUAGES, choose_language, words_in
 from kizami.errors import InvalidInput
 from kizami.ports import Clock
 from kizami.slots import Window, shorten
@@ -72,6 +72,8 @@ def api_routes(desk: Desk, clock: Clock) -> list[BaseRoute]:
 async def _status(desk: Desk, clock: Clock, request: Request) -> Response:
     query = read_query(request)
     snapshot = await desk.ask(lambda source: take_snapshot(source, clock.now()))
+    if query.get("lang", "en") not in LANGUAGES:
+        raise InvalidInput("lang", f"{shorten(query['lang'])} is none of {', '.join(LANGUAGES)}")
     language = choose_language(query.get("lang"), accept_language=request.headers.get("accept-language", ""))
     verdict = judge(snapshot.overview)
     body = status_json(
@@ -98,17 +100,17 @@ def read_chart(source: Source, metric: str | None, window: Window, now: datetime
 
 async def _list(desk: Desk, clock: Clock, read: ReadList, columns: Sequence[str], request: Request) -> Response:
     query, now = read_query(request), clock.now()
-    if _wants_csv(query):
+    is_csv = _wants_csv(query)
+    limit = read_number(query, "limit", MAX_LIMIT if is_csv else DEFAULT_LIMIT, MAX_LIMIT)
 
-        async def read_page(cursor: Cursor | None) -> Page:
-            text = None if cursor is None else write_cursor(cursor)
-            return await desk.ask(lambda source: read(source, query, now, text, MAX_LIMIT))
+    async def read_page(cursor: str | None) -> Page:
+        return await desk.ask(lambda source: read(source, query, now, cursor, limit))
 
-        # The first page is read before the status is sent, so that a mistake still gets its problem.
-        pages = csv_of(await read_page(None), read_page, columns)
+    # Also for CSV the first page is read before the status is sent: a mistake still gets its problem.
+    page = await read_page(query.get("cursor"))
+    if is_csv:
+        pages = csv_of(page, lambda cursor: read_page(write_cursor(cursor)), columns)
         return _csv_response(pages, request.url.path.rpartition("/")[2])
-    limit = read_number(query, "limit", DEFAULT_LIMIT, MAX_LIMIT)
-    page = await desk.ask(lambda source: read(source, query, now, query.get("cursor"), limit))
     following = None if page.next is None else write_cursor(page.next)
     return JSONResponse({"items": list(page.items), "next": following})
 

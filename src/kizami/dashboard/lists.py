@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from kizami.dashboard.address import read_range
+from kizami.dashboard.address import read_range, read_search
 from kizami.dashboard.grid import cells_between
 from kizami.dashboard.paging import Cursor, Page, read_cursor
 from kizami.dashboard.snapshot import FoundGap, find_gaps_in, target_statuses
-from kizami.dashboard.source import PolledTarget, Source
+from kizami.dashboard.source import PolledTarget, Source, UnknownTarget
 from kizami.dashboard.wire import (
     company_json,
     dead_letter_json,
@@ -21,7 +21,8 @@ from kizami.dashboard.wire import (
 from kizami.errors import InvalidInput
 from kizami.messages import MetricRecord
 from kizami.readings import DeadLetterKey
-from kizami.slots import floor_to_slot, shorten
+from kizami.slots import floor_to_slot
+from kizami.targets import require_metric
 
 Query = Mapping[str, str]
 
@@ -29,12 +30,14 @@ Query = Mapping[str, str]
 def require_target(source: Source, metric: str | None) -> PolledTarget:
     """The target of that name, or the only one there is; else InvalidInput."""
     targets = {target.name: target for target in source.targets()}
+    if metric is not None and metric not in targets:
+        require_metric(metric)
     if metric is None and len(targets) == 1:
         return next(iter(targets.values()))
     if metric is None:
         raise InvalidInput("metric", f"is missing; there are {len(targets)} targets, see /api/v1/targets")
     if metric not in targets:
-        raise InvalidInput("metric", f"{shorten(metric)} was never polled here; see /api/v1/targets")
+        raise UnknownTarget(metric)
     return targets[metric]
 
 
@@ -84,7 +87,8 @@ def _gap_key(found: FoundGap) -> tuple[int, str]:
 def list_dead_letters(source: Source, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
     """The dead letters of one target or of all, newest first."""
     before = _read_key(read_cursor(cursor, int, int, str))
-    letters = source.dead_letters(query.get("metric"), limit + 1, before)
+    metric = require_target(source, query["metric"]).name if "metric" in query else None
+    letters = source.dead_letters(metric, limit + 1, before)
     page = letters[:limit]
     following = None
     if len(letters) > limit:
@@ -104,7 +108,7 @@ def _read_key(cursor: Cursor | None) -> DeadLetterKey | None:
 def list_targets(source: Source, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
     """Every target whose name contains `search`, by name."""
     (after,) = read_cursor(cursor, str) or ("",)
-    wanted = query.get("search", "").lower()
+    wanted = read_search(query).lower()
     found = [
         status for name, status in target_statuses(source, now).items() if name > after and wanted in name.lower()
     ]

@@ -58,10 +58,12 @@ def _overall(overview: Overview) -> Iterator[Family]:
     yield _labelled("coverage_ratio", "The share of due slots that is stored.", "window", coverage)
     yield _moment("newest_slot_timestamp_seconds", "The newest stored slot of all.", overview.newest_slot)
     if late.polls:
-        quantiles = {"0.5": late.p50_ms / 1000, "0.99": late.p99_ms / 1000}
-        yield _labelled("lateness_seconds", "From planned moment to request, 10 minutes.", "quantile", quantiles)
+        words = "From planned moment to request, over the live polls of ten minutes:"
+        yield _family("lateness_p50_seconds", f"{words} half were quicker.", late.p50_ms / 1000)
+        yield _family("lateness_p99_seconds", f"{words} 99 of 100 were quicker.", late.p99_ms / 1000)
     yield _labelled("queue_messages", "Messages on the queue.", "state", messages)
-    yield _family("queue_oldest_age_seconds", "How long the oldest has waited.", queue.oldest_age_seconds)
+    if queue.oldest_age_seconds is not None:
+        yield _family("queue_oldest_age_seconds", "How long the oldest has waited.", queue.oldest_age_seconds)
     yield _family("dead_letters", "Slots that were given up.", queue.dead)
     yield _family("gaps", "Runs of missing slots of the last day.", overview.gaps)
     yield _family("missing_slots", "Missing slots of the last day.", overview.gap_slots)

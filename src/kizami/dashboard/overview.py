@@ -177,7 +177,7 @@ def tile_levels(overview: Overview) -> dict[TileKind, Level]:
         TileKind.HOUR: _coverage_level(overview.hour),
         TileKind.DAY: _coverage_level(overview.day),
         TileKind.LATENESS: Level.IDLE if not late.polls else _good(late.p99_ms <= 1000),
-        TileKind.QUEUE: _good(overview.queue.oldest_age_seconds <= 60),
+        TileKind.QUEUE: _good((overview.queue.oldest_age_seconds or 0) <= 60),
         TileKind.DEAD: Level.BAD if overview.queue.dead else Level.GOOD,
         TileKind.GAPS: _good(not overview.gaps),
     }

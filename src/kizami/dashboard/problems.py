@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from kizami.dashboard.source import UnknownTarget
 from kizami.errors import InvalidInput, KizamiError
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,8 @@ def status_of(error: Exception) -> int:
     """The status of an error: the asker's fault, or the home's."""
     if isinstance(error, HTTPException):
         return error.status_code
+    if isinstance(error, UnknownTarget):
+        return HTTPStatus.NOT_FOUND
     if isinstance(error, InvalidInput):
         return HTTPStatus.BAD_REQUEST
     return HTTPStatus.SERVICE_UNAVAILABLE if isinstance(error, KizamiError) else HTTPStatus.INTERNAL_SERVER_ERROR

@@ -21,10 +21,9 @@ from kizami.dashboard.overview import (
     span_within,
     tally_slots,
 )
-from kizami.dashboard.source import CompanyState, PolledTarget, Polling, Source
-from kizami.errors import InvalidInput
+from kizami.dashboard.source import CompanyState, PolledTarget, Polling, Source, UnknownTarget
 from kizami.readings import DeadLetter
-from kizami.slots import Window, shorten
+from kizami.slots import Window
 
 LISTED = 50  # rows of a list on the page; its JSON has them all
 
@@ -81,11 +80,11 @@ class Snapshot:
     companies: Sequence[CompanyState]
 
     def target(self, name: str | None) -> TargetStatus | None:
-        """The target of that name; without a name the first one, if there is any. InvalidInput if unknown."""
+        """The target of that name; without a name the first one, if there is any. UnknownTarget if not."""
         if name is None:
             return next(iter(self.targets.values()), None)
         if name not in self.targets:
-            raise InvalidInput("metric", f"{shorten(name)} was never polled here")
+            raise UnknownTarget(name)
         return self.targets[name]
 
 

@@ -9,10 +9,11 @@ from enum import Enum
 from typing import Protocol
 
 from kizami.coverage import Completeness, Gap, Span, due_span
+from kizami.errors import InvalidInput
 from kizami.local.reader import PendingSlot, StoredSlot
 from kizami.messages import MetricRecord, ScheduleMessage
 from kizami.readings import Bucket, DeadLetter, DeadLetterKey, Lateness, QueueDepth
-from kizami.slots import floor_to_slot
+from kizami.slots import floor_to_slot, shorten
 
 
 class Polling(Enum):
@@ -47,6 +48,13 @@ class PolledTarget:
             return span
         end = floor_to_slot(self.expected_until, self.interval_seconds)
         return Span(span.start, max(span.start, end), self.interval_seconds)
+
+
+class UnknownTarget(InvalidInput):
+    """No target of that name was ever polled here."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__("metric", f"{shorten(name)} was never polled here; see /api/v1/targets")
 
 
 @dataclass(frozen=True, slots=True)

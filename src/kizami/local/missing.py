@@ -65,11 +65,6 @@ def count_missing(reader: Reader, spans: Mapping[str, Span]) -> dict[str, int]:
     return {name: max(0, stored[name].missing - unstored.get(name, 0)) for name in spans}
 
 
-def count_pending(reader: Reader, spans: Mapping[str, Span]) -> int:
-    """How many slots of the spans are on the queue."""
-    return sum(_counts_in(reader, "messages", spans).values())
-
-
 def count_pending(reader: Reader, spans: Mapping[str, Span]) -> dict[str, int]:
     """How many slots of each metric's span are on the queue; metrics with none are left out."""
     return _counts_in(reader, "messages", spans)

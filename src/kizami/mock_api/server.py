@@ -1,4 +1,4 @@
-"""The mock API on a socket, as a part of another program (`kizami up`, the tests) or of its own (`kizami mock`)."""
+"""The mock API on a socket, as part of another program (`kizami up`, the tests) or of its own (`kizami mock`)."""
 
 from __future__ import annotations
 

@@ -81,7 +81,8 @@ def _over_time(call: OverTime, samples: Samples, times_ms: Sequence[int]) -> Vec
         return _absent(selector, samples, times)
     return _kept(
         Series(
-            _without_name(labels_of(target)),
+            # Only the last value is still the metric itself.
+            labels_of(target) if call.function == "last" else _without_name(labels_of(target)),
             samples.over(target, times, selector.range_ms, call.function, parameter),
         )
         for target in samples.select(selector.matchers)

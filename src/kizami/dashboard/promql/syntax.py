@@ -78,7 +78,7 @@ def parse_promql_duration(text: str, field: str = "query") -> int:
 
 
 class _Parser:
-    """Recursive descent over the tokens, by rising precedence: + -, then * / %, then ^, then a sign."""
+    """Recursive descent over the tokens, by rising precedence: + -, then * / %, then a sign, then ^."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -100,17 +100,10 @@ class _Parser:
             raise self._fault("is not expected")
 
     def _term(self) -> Expression:
-        left = self._power()
+        left = self._signed()
         while self._token in ("*", "/", "%") and self._kind == "operator":
-            left = Arithmetic(self._take(), left, self._power())
+            left = Arithmetic(self._take(), left, self._signed())
         return left
-
-    def _power(self) -> Expression:
-        base = self._signed()
-        if self._token == "^":
-            self._take()
-            return Arithmetic("^", base, self._power())
-        return base
 
     def _signed(self) -> Expression:
         if self._token == "-" and self._kind == "operator":
@@ -119,7 +112,13 @@ class _Parser:
         if self._token == "+" and self._kind == "operator":
             self._take()
             return self._signed()
-        return self._primary()
+        return self._power()
+
+    def _power(self) -> Expression:
+        base = self._primary()
+        if self._token == "^" and self._kind == "operator":
+            return Arithmetic(self._take(), base, self._signed())
+        return base
 
     def _primary(self) -> Expression:
         self._depth += 1

@@ -1,0 +1,289 @@
+"""Prometheus' own programs as clients of the dashboard: they scrape it, query it, and come to the same results."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from dashboard_home import CALLS, HOSTILE, INTERVAL, ORDERS, FixedClock, build_home, slot_before
+from fetched_tools import prometheus
+from kizami.dashboard.local_source import LocalSource
+from kizami.dashboard.server import DashboardServer
+from kizami.local import batches
+from kizami.local.database import open_database, transaction
+from kizami.local.moments import to_seconds
+from local_processes import free_port
+
+NOW = datetime(2025, 12, 2, 10, 0, tzinfo=UTC)
+SECONDS = to_seconds(NOW)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("prometheus") / "kizami.db"
+    build_home(path, NOW)
+    return path
+
+
+@pytest.fixture(scope="module")
+def url(path: Path) -> Iterator[str]:
+    with DashboardServer(lambda: LocalSource(path), port=0, clock=FixedClock(NOW)) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="module")
+def promtool() -> Path:
+    return prometheus() / "promtool"
+
+
+def run(*command: object, text: str | None = None) -> str:
+    done = subprocess.run(
+        [*map(str, command)], input=text, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def ask(url: str, path: str, status: int = 200, **parameters: object) -> Any:
+    answer = requests.get(f"{url}/prometheus/api/v1/{path}", params=parameters, timeout=10)
+    assert answer.status_code == status, answer.text
+    return answer.json()["data" if status == 200 else "error"]
+
+
+class TestScraping:
+    def test_promtool_finds_nothing_wrong_with_the_metrics(self, url: str, promtool: Path) -> None:
+        for accept in ("text/plain", "application/openmetrics-text;version=1.0.0"):
+            answer = requests.get(f"{url}/metrics", headers={"Accept": accept}, timeout=10)
+            assert run(promtool, "check", "metrics", text=answer.text) == ""
+
+    def test_openmetrics_has_its_type_and_its_end(self, url: str) -> None:
+        accept = "application/openmetrics-text; version=1.0.0, text/plain;q=0.5"
+        answer = requests.get(f"{url}/metrics", headers={"Accept": accept}, timeout=10)
+        assert answer.headers["content-type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+        assert answer.text.endswith("\n# EOF\n")
+        plain = requests.get(f"{url}/metrics", timeout=10)
+        assert plain.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+        assert answer.text == plain.text + "# EOF\n"
+
+    def test_the_numbers_are_those_of_the_page(self, url: str) -> None:
+        lines = requests.get(f"{url}/metrics", timeout=10).text.splitlines()
+        assert 'kizami_last_minute_slots{state="stored"} 24' in lines
+        assert "kizami_dead_letters 1" in lines
+        assert "kizami_missing_slots 6" in lines
+        assert 'kizami_targets{condition="collecting"} 2' in lines
+        assert f'kizami_target_newest_slot_timestamp_seconds{{metric="{ORDERS}"}} {SECONDS - 5}' in lines
+        assert not any(HOSTILE in line for line in lines)
+
+
+class TestQuerying:
+    def test_grafana_finds_what_it_looks_for(self, url: str) -> None:
+        assert ask(url, "query", query="1+1", time=4) == {"resultType": "scalar", "result": [4, "2"]}
+        assert ask(url, "status/buildinfo")["version"] == "2.24.0"
+        assert ask(url, "labels") == ["__name__", "job"]
+        assert ask(url, "label/__name__/values") == [CALLS, ORDERS]
+        assert ask(url, "label/job/values", **{"match[]": CALLS}) == ["kizami"]
+        assert ask(url, "label/nothing/values") == []
+        assert ask(url, "series", **{"match[]": f'{{"{ORDERS}"}}'}) == [{"__name__": ORDERS, "job": "kizami"}]
+        assert ask(url, "metadata")[CALLS][0]["type"] == "gauge"
+        assert list(ask(url, "metadata", metric=ORDERS)) == [ORDERS]
+
+    def test_a_query_may_be_posted_as_grafana_does(self, url: str) -> None:
+        body = {"query": CALLS, "start": SECONDS - 60, "end": SECONDS, "step": 5}
+        answer = requests.post(f"{url}/prometheus/api/v1/query_range", data=body, timeout=10).json()["data"]
+        (series,) = answer["result"]
+        assert series["metric"] == {"__name__": CALLS, "job": "kizami"}
+        assert series["values"][-1] == [SECONDS, "0"]
+        assert len(series["values"]) == 13
+
+    def test_a_missing_slot_is_a_hole_and_the_newest_is_carried_on_until_the_next_is_overdue(
+        self, url: str
+    ) -> None:
+        gone = to_seconds(slot_before(NOW, 65)), to_seconds(slot_before(NOW, 59)) + 5
+        (series,) = ask(url, "query_range", query=CALLS, start=gone[0], end=gone[1], step=5)["result"]
+        assert [int(moment) for moment, _ in series["values"]] == [gone[0], gone[1]]
+        for later, there in ((0, True), (14, True), (15, True), (21, False)):
+            assert bool(ask(url, "query", query=CALLS, time=SECONDS + later)["result"]) is there, later
+
+    def test_promtool_can_query_it(self, url: str, promtool: Path) -> None:
+        server = f"{url}/prometheus"
+        moment = NOW.isoformat()
+        assert f'{CALLS}{{job="kizami"}} => 0 @' in run(
+            promtool, "query", "instant", "--time", moment, server, CALLS
+        )
+        start = (NOW - timedelta(minutes=1)).isoformat()
+        query = f"max_over_time({CALLS}[10m])"
+        found = run(promtool, "query", "range", "--start", start, "--end", moment, "--step", "30s", server, query)
+        assert found.count("10 @") == 3
+        assert ORDERS in run(promtool, "query", "labels", server, "__name__")
+        assert CALLS in run(promtool, "query", "series", "--match", CALLS, server)
+
+    @pytest.mark.parametrize(
+        ("endpoint", "parameters", "words"),
+        [
+            ("query", {}, "query: is missing"),
+            ("query", {"query": "rate(calls[5m])"}, "not a function"),
+            ("query", {"query": "calls{"}, "the end"),
+            ("query", {"query": "calls", "time": "x"}, "time"),
+            ("query", {"query": "calls + calls"}, "two vectors"),
+            ("query", {"query": "sum(1)"}, "wants a vector"),
+            ("query", {"query": "vector(calls)"}, "wants a number"),
+            ("query", {"query": "quantile_over_time(calls, calls[1m])"}, "wants a number"),
+            ("query_range", {"query": "calls", "start": 0, "end": 10}, "step"),
+            ("query_range", {"query": "calls", "start": 10, "end": 0, "step": 1}, "end"),
+            ("query_range", {"query": "calls", "start": 0, "end": 1e9, "step": 1}, "points"),
+            ("query_range", {"query": "calls", "start": 0, "end": 10, "step": 0}, "step"),
+            ("query_range", {"query": "calls[5m]", "start": 0, "end": 10, "step": 1}, "inside a function"),
+            ("query", {"query": "avg_over_time(calls[30d])", "time": SECONDS + 1}, "samples"),
+            ("series", {"match[]": "1"}, "selector"),
+        ],
+    )
+    def test_what_it_cannot_answer_it_refuses_in_words(
+        self, url: str, endpoint: str, parameters: dict[str, object], words: str
+    ) -> None:
+        assert words in ask(url, endpoint, 400, **parameters)
+
+    def test_a_month_is_read_from_the_tallies(self, url: str) -> None:
+        result = ask(
+            url,
+            "query_range",
+            query=f"count_over_time({CALLS}[1h])",
+            start=SECONDS - 30 * 86_400,
+            end=SECONDS,
+            step=3600,
+        )["result"]
+        assert result == [{"metric": {"job": "kizami"}, "values": [[SECONDS, "712"]]}]
+
+
+@pytest.fixture(scope="module")
+def oracle(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real Prometheus with the same samples."""
+    tools, scratch = prometheus(), tmp_path_factory.mktemp("oracle")
+    source = LocalSource(path)
+    lines = ["# TYPE calls gauge\n"]
+    start = NOW - timedelta(hours=2)
+    lines += [
+        f'calls{{job="kizami"}} {r.count} {to_seconds(r.slot) + 5}\n' for r in source.records(CALLS, start, NOW)
+    ]
+    source.close()
+    (scratch / "samples.txt").write_text("".join(lines) + "# EOF\n")
+    (scratch / "prometheus.yml").write_text("")
+    run(tools / "promtool", "tsdb", "create-blocks-from", "openmetrics", scratch / "samples.txt", scratch / "data")
+    address = f"127.0.0.1:{free_port()}"
+    command = [
+        tools / "prometheus",
+        f"--config.file={scratch}/prometheus.yml",
+        f"--storage.tsdb.path={scratch}/data",
+        "--storage.tsdb.retention.time=100y",
+        f"--web.listen-address={address}",
+        "--query.lookback-delta=4999ms",
+        "--log.level=error",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _wait_for(f"http://{address}/-/ready")
+        yield f"http://{address}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait_for(url: str) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            if requests.get(url, timeout=5).ok:
+                return
+        except requests.ConnectionError:
+            pass
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def values(url: str, query: str, start: float, end: float, step: float) -> dict[str, list[tuple[float, float]]]:
+    parameters = {"query": query, "start": start, "end": end, "step": step}
+    answer = requests.get(f"{url}/api/v1/query_range", params=parameters, timeout=20).json()
+    assert answer["status"] == "success", answer
+    return {
+        json.dumps(series["metric"], sort_keys=True): [
+            (round(moment), pytest.approx(float(value), nan_ok=True)) for moment, value in series["values"]
+        ]
+        for series in answer["data"]["result"]
+    }
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "calls",
+        'calls{job="kizami"} * 2 + 1',
+        "10 - calls",
+        "-calls ^ 2",
+        "calls / 0",
+        "calls offset 7m",
+        "sum(calls)",
+        "count by (job) (calls)",
+        "max without (job) (calls)",
+        '{__name__=~"ca.*", job!~"nobody|else"}',
+        *(
+            f"{function}_over_time(calls[4m])"
+            for function in ("avg", "min", "max", "sum", "count", "last", "present")
+        ),
+        "stddev_over_time(calls[4m])",
+        "stdvar_over_time(calls[4m])",
+        "quantile_over_time(0.9, calls[4m])",
+        "absent_over_time(calls[12s])",
+        "avg_over_time(calls[4m] offset 5m) % 3",
+        "vector(time()) / 60",
+    ],
+)
+def test_the_results_are_those_of_prometheus_itself(url: str, oracle: str, query: str) -> None:
+    # Between two samples the two agree; at a sample, versions 2 and 3 of Prometheus themselves do not.
+    bounds = SECONDS - 600 + 2.5, SECONDS - 5, 10
+    expected = values(oracle, query, *bounds)
+    assert expected
+    assert values(f"{url}/prometheus", query, *bounds) == expected
+
+
+@pytest.mark.parametrize("function", ["avg", "min", "max", "sum", "count"])
+def test_what_is_read_from_the_tallies_is_the_same_as_from_the_samples(
+    url: str, oracle: str, function: str
+) -> None:
+    query = f"{function}_over_time(calls[20m])"
+    found = values(f"{url}/prometheus", query, SECONDS - 2400, SECONDS, 600)
+    expected = values(oracle, query, SECONDS - 2400 + 0.001, SECONDS + 0.001, 600)
+    assert found == expected
+    assert len(found['{"job": "kizami"}']) == 5
+
+
+def test_an_instant_query_of_a_range_gives_the_samples(url: str, oracle: str) -> None:
+    def samples(server: str) -> list[list[Any]]:
+        parameters = {"query": "calls[40s] offset 5m", "time": SECONDS + 1}
+        answer = requests.get(f"{server}/api/v1/query", params=parameters, timeout=20).json()["data"]
+        assert answer["resultType"] == "matrix"
+        return answer["result"][0]["values"]  # type: ignore[no-any-return]
+
+    assert samples(f"{url}/prometheus") == samples(oracle)
+
+
+def test_a_hostile_label_value_is_escaped(tmp_path: Path, promtool: Path) -> None:
+    path = tmp_path / "kizami.db"
+    connection = open_database(path, create=True)
+    with transaction(connection):
+        name = 'a"b\\c\nd'
+        connection.execute("INSERT INTO metrics VALUES (1, ?, 5, 5, 5, ?)", (name, SECONDS - 600))
+        batches.store(connection, [[SECONDS - 5, 1, 3, 0, 0, 1, 0]])
+    connection.close()
+    with DashboardServer(lambda: LocalSource(path), port=0, clock=FixedClock(NOW + INTERVAL)) as server:
+        text = requests.get(f"{server.url}/metrics", timeout=10).text
+        assert r'{metric="a\"b\\c\nd"}' in text
+        assert run(promtool, "check", "metrics", text=text) == ""
+        page = requests.get(server.url, timeout=10)
+        assert page.status_code == 200
