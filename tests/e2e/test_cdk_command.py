@@ -64,4 +64,4 @@ def test_the_cdk_command_deploys_sees_no_difference_and_destroys_all_but_the_dat
         assert "There were no differences" in cdk(aws, str(tmp_path), "diff", "--fail", "--method=template")
         cdk(aws, str(tmp_path), "destroy", "--force")
         assert not aws.client("lambda").list_functions()["Functions"]
-        assert aws.client("dynamodb").list_tables()["TableNames"] == ["AiResponseMetrics"]
+        assert aws.client("dynamodb").list_tables()["TableNames"] == ["AiResponseMetrics", "Company", "Points"]

@@ -35,7 +35,6 @@ pytestmark = pytest.mark.timeout(400)
 
 # Short, so that redelivery and grace take seconds; as on AWS, a message is hidden for at least the timeout.
 CONTEXT = {
-    "table_name": "OneTarget",
     "window_lag_seconds": "0",
     "collector_timeout_seconds": "11",
     "visibility_seconds": "11",
@@ -304,9 +303,7 @@ def many(aws: LocalAws, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ma
         api.keys = {"m000": "key-of-m000", "m001": "key-of-m001"}
         config = tmp_path_factory.mktemp("many") / "kizami.toml"
         config.write_text("\n".join(target_table(number, api.url) for number in range(TARGETS)))
-        template = synthesize(
-            config=str(config), table_name="ManyTargets", reconcile_minutes="60", collector_batch_size="10"
-        )
+        template = synthesize(config=str(config), reconcile_minutes="60", collector_batch_size="10")
         stack = aws.deploy(template, "many-targets")
         minute = floor_to_minute(datetime.now(UTC))
         minutes = [minute - timedelta(minutes=1), minute]
@@ -339,7 +336,7 @@ def all_rows(stack: DeployedStack) -> set[tuple[str, str]]:
 
 
 def test_in_production_the_mock_api_asks_for_a_key_and_the_collector_sends_it(aws: LocalAws) -> None:
-    stack = aws.deploy(synthesize(profile="production", table_name="ProductionMetrics"), "production")
+    stack = aws.deploy(synthesize(profile="production"), "production")
     tls = ssl.create_default_context(cafile=str(aws.certificate))
     with pytest.raises(urllib.error.HTTPError, match="403"):
         urllib.request.urlopen(f"{aws.mock_api_url('production')}/health", context=tls)

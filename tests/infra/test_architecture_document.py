@@ -95,6 +95,13 @@ def test_every_setting_of_the_context_has_its_row_with_its_default() -> None:
             assert written[field.name] == f"`{text_of(value)}`", field.name
 
 
+def test_every_alarm_of_the_template_has_its_row_with_what_to_do() -> None:
+    rows = [*table_after("operations.md", "Alarms"), *table_after("aggregation.md", "Alarms")]
+    alarms = synthesize().resources("AWS::CloudWatch::Alarm")
+    assert {re.sub(r"^Monitoring|[0-9A-F]{8}$", "", id) for id in alarms} == {row[0].strip("`") for row in rows}
+    assert all(row[-1] for row in rows)
+
+
 def text_of(value: object) -> str:
     if isinstance(value, Profile):
         return value.value
