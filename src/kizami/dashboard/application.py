@@ -47,7 +47,7 @@ def dashboard(
         await live.close()
         desk.close()
 
-    return Starlette(
+    application = Starlette(
         routes=_routes(desk, clock, access, live),
         middleware=[Middleware(Guard, access=access)],
         exception_handlers={
@@ -58,6 +58,8 @@ def dashboard(
         lifespan=lifespan,
         max_body_size=MAX_BODY_BYTES,
     )
+    application.state.live = live
+    return application
 
 
 def _routes(desk: Desk, clock: Clock, access: Access, live: Live) -> list[BaseRoute]:

@@ -29,4 +29,6 @@ class DashboardServer(HttpServer):
         clock: Clock | None = None,
     ) -> None:
         application = dashboard(open_source, access_for(host, token, allowed_hosts), clock)
-        super().__init__(application, host, port, name="kizami-dashboard", lifespan="on")
+        super().__init__(
+            application, host, port, name="kizami-dashboard", lifespan="on", farewell=application.state.live.close
+        )

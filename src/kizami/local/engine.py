@@ -85,6 +85,7 @@ class Engine:
         self._new_config = new_config
         self._live = live
         self._service: dict[int, Polled] = {}
+        self._names: dict[int, str] = {}  # also of those that have left: their last answers may still come in
         self._due: list[tuple[int, Taken]] = []
         self._in_hand: set[tuple[int, int]] = set()
         self._deliveries: deque[Delivery] = deque()
@@ -142,6 +143,7 @@ class Engine:
         if gone:
             self._errand(lambda connection: batches.drop_metrics(connection, gone))
         self._service = service
+        self._names |= {number: polled.target.name for number, polled in service.items()}
         self._collecting.service = service
         self._plan_anew(now_ms)
 
@@ -246,9 +248,7 @@ class Engine:
 
     def _as_shown(self, row: list[int]) -> StoredRecord:
         slot, metric_id, count, collected_ms, late_ms, receives, backfilled = row
-        polled = self._service.get(metric_id)
-        name = polled.target.name if polled else f"metric-{metric_id}"
-        record = MetricRecord(name, from_seconds(slot), count, from_ms(collected_ms))
+        record = MetricRecord(self._names[metric_id], from_seconds(slot), count, from_ms(collected_ms))
         return StoredRecord(record, late_ms, receives, bool(backfilled))
 
     def _close(self) -> None:

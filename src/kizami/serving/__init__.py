@@ -12,7 +12,7 @@ import ipaddress
 import logging
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, Self
 
@@ -31,6 +31,9 @@ _REMEDIES = {
     errno.EADDRNOTAVAIL: "is not an address of this machine; choose another with --host",
 }
 
+# What ends the answers that would go on for ever.
+Farewell = Callable[[], Awaitable[None]]
+
 
 class HttpServer:
     """Listens from the start of its `with` or `async with` block, at `url`, until the end of it.
@@ -39,12 +42,20 @@ class HttpServer:
     """
 
     def __init__(
-        self, application: Any, host: str, port: int, *, name: str, lifespan: Literal["on", "off"] = "off"
+        self,
+        application: Any,
+        host: str,
+        port: int,
+        *,
+        name: str,
+        lifespan: Literal["on", "off"] = "off",
+        farewell: Farewell | None = None,
     ) -> None:
         self.host, self.port = host, port
         self._application = application
         self._name = name
         self._lifespan: Literal["on", "off"] = lifespan
+        self._farewell = farewell
 
     @property
     def url(self) -> str:
@@ -56,7 +67,7 @@ class HttpServer:
         self._socket = listen(self.host, self.port)
         address, self.port = self._socket.getsockname()[:2]
         self.address = ipaddress.ip_address(address)
-        self._uvicorn = _Server(self._settings())
+        self._uvicorn = _Server(self._settings(), self._farewell)
 
     async def _serve(self) -> None:
         with self._socket:
@@ -122,6 +133,10 @@ def listen(host: str, port: int) -> socket.socket:
 class _Server(uvicorn.Server):
     """uvicorn as a guest: it leaves signals alone and no client can hold up its end."""
 
+    def __init__(self, settings: uvicorn.Config, farewell: Farewell | None) -> None:
+        super().__init__(settings)
+        self._farewell = farewell
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
@@ -129,6 +144,8 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         abort = asyncio.get_running_loop().call_later(SHUTDOWN_GRACE_SECONDS, self._abort_connections)
         try:
+            if self._farewell is not None:
+                await self._farewell()
             await super().shutdown(sockets)
         finally:
             abort.cancel()

@@ -69,7 +69,9 @@ function patch(old, fresh) {
 
 function renewRows(rows, order) {
   const body = $("grid-body");
-  if (!body) return location.reload();
+  // The first target, or one with another interval, needs another table.
+  if (!body && order.length) location.reload();
+  if (!body) return;
   const wanted = new Set(order);
   for (const row of [...body.children]) if (!wanted.has(row.id)) row.remove();
   order.forEach((id, index) => {
@@ -462,12 +464,16 @@ const grid = {
 
   step(cell, key) {
     const row = cell.parentElement;
-    const column = cell.cellIndex;
-    const [first, last] = [row.cells[1], row.cells[row.cells.length - 1]];
-    const above = row.previousElementSibling?.cells[column];
-    const below = row.nextElementSibling?.cells[column];
-    const left = column > 1 ? row.cells[column - 1] : null;
-    return { ArrowLeft: left, ArrowRight: row.cells[column + 1], ArrowUp: above, ArrowDown: below, Home: first, End: last }[key];
+    const cells = this.cells.sort((one, other) => (one.dataset.slot < other.dataset.slot ? -1 : 1));
+    const place = cells.indexOf(cell);
+    return {
+      ArrowLeft: cells[place - 1],
+      ArrowRight: cells[place + 1],
+      ArrowUp: row.previousElementSibling?.cells[cell.cellIndex],
+      ArrowDown: row.nextElementSibling?.cells[cell.cellIndex],
+      Home: row.cells[1],
+      End: row.cells[row.cells.length - 1],
+    }[key];
   },
 
   onKey(event) {

@@ -1,0 +1,96 @@
+"""One real browser for all browser tests of a run; a page that complains or looks elsewhere fails its test."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from conftest import skip_for_lack_of
+
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+
+OpenPage = Callable[..., Page]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The machine's own Chromium: nothing is downloaded."""
+    found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    if found is None:
+        skip_for_lack_of("Chromium", "apt-get install chromium fonts-noto-cjk")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Complaints:
+    """Whatever a page should never do: log an error, fail, open an alert, ask another host."""
+
+    def __init__(self, url: str) -> None:
+        self._host = urlsplit(url).netloc
+        self.found: list[str] = []
+        self.expected: tuple[str, ...] = ()
+
+    def listen_to(self, page: Page) -> None:
+        page.on("console", lambda message: self._add(message.type in ("error", "warning"), message.text))
+        page.on("pageerror", lambda error: self._add(True, f"uncaught: {error}"))
+        page.on("request", lambda request: self._add(not self._is_ours(request.url), f"elsewhere: {request.url}"))
+        page.on("dialog", lambda dialog: (self._add(True, f"alert: {dialog.message}"), dialog.dismiss()))
+
+    def _is_ours(self, url: str) -> bool:
+        parts = urlsplit(url)
+        return parts.netloc == self._host or parts.scheme in ("data", "blob", "about")
+
+    def _add(self, is_complaint: bool, words: str) -> None:
+        if is_complaint and not any(part in words for part in self.expected):
+            self.found.append(words)
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[OpenPage]:
+    """Opens a page in a fresh profile: `open_page(url, locale="ja-JP", color_scheme="dark")`."""
+    complaints: list[Complaints] = []
+    with ExitStack() as contexts:
+
+        def open_one(url: str, expected: tuple[str, ...] = (), **options: Any) -> Page:
+            options = {"locale": "en-US", "timezone_id": "Asia/Tokyo", **options}
+            context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+            contexts.callback(context.close)
+            context.set_default_timeout(20_000)
+            page = context.new_page()
+            heard = Complaints(url)
+            heard.expected = expected
+            heard.listen_to(page)
+            complaints.append(heard)
+            page.goto(url)
+            return page
+
+        yield open_one
+    assert [words for heard in complaints for words in heard.found] == []
+
+
+@pytest.fixture(scope="session")
+def axe() -> Callable[[Page], list[str]]:
+    """Runs axe-core on a page; gives what it finds, one line each."""
+    import axe_playwright_python
+
+    script = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
+
+    def findings(page: Page) -> list[str]:
+        page.evaluate(script)
+        result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        return [
+            f"{violation['id']} ({violation['impact']}): {node['target']} {node['failureSummary']}"
+            for violation in result["violations"]
+            for node in violation["nodes"]
+        ]
+
+    return findings

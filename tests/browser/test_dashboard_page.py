@@ -1,0 +1,365 @@
+"""The page over a database that stands still: looking around, sharing, keyboard, languages, accessibility."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from browser.conftest import OpenPage
+from dashboard_home import CALLS, HOSTILE, ORDERS, FixedClock, build_home, slot_before
+from kizami.dashboard.local_source import LocalSource
+from kizami.dashboard.server import DashboardServer
+from kizami.local.database import open_database
+from kizami.local.moments import to_seconds
+from kizami.slots import format_instant
+
+NOW = datetime(2025, 12, 2, 10, 23, 10, tzinfo=UTC)
+TOKEN = "sesame-open-yourself"
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "kizami.db"
+    build_home(path, NOW)
+    return path
+
+
+@pytest.fixture(scope="module")
+def url(path: Path) -> Iterator[str]:
+    with DashboardServer(lambda: LocalSource(path), port=0, clock=FixedClock(NOW)) as server:
+        yield server.url
+
+
+def slot(back: int) -> str:
+    return format_instant(slot_before(NOW, back))
+
+
+def cell(page: Page, back: int):  # type: ignore[no-untyped-def]
+    return page.locator(f'#grid td[data-slot="{slot(back)}"]')
+
+
+def until_live(page: Page) -> Page:
+    expect(page.locator("#live")).to_have_attribute("data-state", "connected")
+    expect(page.locator("#chart canvas")).to_be_visible()
+    return page
+
+
+def test_it_shows_the_verdict_the_tiles_and_every_state(open_page: OpenPage, url: str) -> None:
+    page = until_live(open_page(f"{url}/?metric={CALLS}"))
+    expect(page.locator("#verdict-sentence")).to_have_text(
+        "All 24 slots of the last minute are stored; coverage 24 h 99.44%, 1 gap, 1 dead letter."
+    )
+    assert page.locator(".tile dt").all_inner_texts() == [
+        "Newest slot", "Coverage 1 h", "Coverage 24 h", "Lateness p50 / p99", "Queue", "Dead letters", "Gaps 24 h",
+    ]  # fmt: skip
+    for back, state in (
+        (59, "stored"),
+        (60, "missing"),
+        (70, "dead"),
+        (72, "pending"),
+        (74, "late"),
+        (75, "retried"),
+        (76, "backfilled"),
+    ):
+        expect(cell(page, back)).to_have_class(state)
+        expect(cell(page, back)).to_have_attribute("aria-label", re.compile(state))
+    expect(page.locator("#chart-summary")).to_contain_text(f"{CALLS}: 172 of 180 slots, lowest 0")
+
+
+def test_the_chart_has_a_hole_where_slots_are_missing(open_page: OpenPage, url: str) -> None:
+    """No line crosses the hole: the pixels of the line's colour stop at its edges."""
+    page = until_live(open_page(f"{url}/?metric={CALLS}&from={slot(100)}&to={slot(20)}", color_scheme="light"))
+    columns = page.evaluate(LINE_COLUMNS)
+    width = len(columns)
+    # Slots 65 to 60 of the 80 that are shown, seen from the left.
+    hole = columns[int(width * (100 - 64.5) / 80) : int(width * (100 - 60.5) / 80)]
+    assert not any(hole)
+    assert sum(columns) > width * 0.8
+
+
+LINE_COLUMNS = """() => {
+  const canvas = document.querySelector("#chart canvas");
+  const over = document.querySelector("#chart .u-over").getBoundingClientRect();
+  const frame = canvas.getBoundingClientRect();
+  const scale = canvas.width / frame.width;
+  const [left, top] = [(over.left - frame.left) * scale, (over.top - frame.top) * scale];
+  const context = canvas.getContext("2d");
+  const { data, width, height } = context.getImageData(left, top, over.width * scale, over.height * scale);
+  const columns = [];
+  for (let x = 0; x < width; x++) {
+    let found = false;
+    for (let y = 0; y < height; y++) {
+      const at = 4 * (y * width + x);
+      const [r, g, b, a] = data.slice(at, at + 4);
+      const isLine = Math.abs(r - 53) < 40 && Math.abs(g - 70) < 40 && Math.abs(b - 176) < 40;
+      found ||= a > 200 && isLine;
+    }
+    columns.push(found);
+  }
+  return columns;
+}"""
+
+
+def test_ranges_zoom_and_pan_are_in_the_address_and_the_way_back_leads_back(open_page: OpenPage, url: str) -> None:
+    page = until_live(open_page(f"{url}/?metric={CALLS}"))
+    page.get_by_role("link", name="1h", exact=True).click()
+    page.wait_for_url(re.compile("range=1h"))
+    expect(page.locator("#chart-summary")).to_contain_text("of 720 slots")
+    expect(page.get_by_role("link", name="1h", exact=True)).to_have_attribute("aria-current", "true")
+    box = page.locator("#chart .u-over").bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 50)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.75, box["y"] + 60, steps=5)
+    page.mouse.up()
+    page.wait_for_url(re.compile("from=.*to="))
+    expect(page.locator("#chart-summary")).to_contain_text(re.compile(r"of 36\d slots"))
+    zoomed = page.url
+    page.get_by_role("button", name="Earlier").click()
+    page.wait_for_url(lambda now: now != zoomed)
+    page.get_by_role("button", name="Zoom out").click()
+    expect(page.locator("#chart-summary")).to_contain_text(re.compile(r"of [4-7]\d\d slots"))
+    page.get_by_role("link", name="Back to live").click()
+    page.wait_for_url(re.compile("range=1h$"))
+    page.go_back()
+    page.go_back()
+    page.go_back()
+    expect(page).to_have_url(zoomed)
+    expect(page.locator("#chart-summary")).to_contain_text(re.compile(r"of 36\d slots"))
+
+
+def test_the_chart_obeys_the_keyboard(open_page: OpenPage, url: str) -> None:
+    page = until_live(open_page(f"{url}/?metric={CALLS}"))
+    page.locator("#chart").focus()
+    page.keyboard.press("+")
+    page.wait_for_url(re.compile("from="))
+    first = page.url
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_url(lambda now: now != first)
+    page.keyboard.press("Escape")
+    page.wait_for_url(re.compile(rf"/\?metric={CALLS}$"))
+
+
+def test_a_shared_address_opens_the_same_view(open_page: OpenPage, url: str) -> None:
+    address = f"{url}/?metric=%E6%B3%A8%E6%96%87%2F%E6%95%B0&range=6h&until={slot(200)}&minutes=5"
+    page = until_live(open_page(address))
+    rows = page.locator("#grid-body tr")
+    expect(rows).to_have_count(5)
+    expect(page.locator("#counts-heading .metric")).to_have_text(ORDERS)
+    expect(page.get_by_role("link", name="6h")).to_have_attribute("aria-current", "true")
+    seen = page.locator("#grid-body").inner_text()
+    page.reload()
+    until_live(page)
+    assert page.locator("#grid-body").inner_text() == seen
+    page.get_by_role("link", name="← Earlier").click()
+    expect(cell(page, 260)).to_be_visible()
+    page.get_by_role("link", name="Now").click()
+    expect(cell(page, 0)).to_be_visible()
+    assert "until" not in page.url
+
+
+def test_the_target_is_chosen_from_the_menu_or_the_list(open_page: OpenPage, url: str) -> None:
+    page = until_live(open_page(url))
+    page.locator("#chart-head select").select_option(ORDERS)
+    expect(page.locator("#counts-heading .metric")).to_have_text(ORDERS)
+    page.locator("#targets").get_by_role("link", name=CALLS).click()
+    expect(page.locator("#counts-heading .metric")).to_have_text(CALLS)
+    expect(cell(page, 60)).to_have_class("missing")
+
+
+def test_language_and_theme_are_chosen_and_remembered(open_page: OpenPage, url: str) -> None:
+    page = until_live(open_page(f"{url}/?range=1h"))
+    page.get_by_role("link", name="日本語").click()
+    expect(page.locator("html")).to_have_attribute("lang", "ja")
+    expect(page.locator("#verdict-sentence")).to_contain_text("すべて保存済みです。")
+    expect(page.locator("#live-text")).to_have_text("ライブ")
+    assert page.url == f"{url}/?range=1h"
+    before = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.get_by_label("テーマ").select_option("dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+    page.reload()
+    until_live(page)
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    expect(page.locator("html")).to_have_attribute("lang", "ja")
+
+
+def test_the_browser_s_own_language_and_theme_are_the_first_choice(open_page: OpenPage, url: str) -> None:
+    page = until_live(open_page(url, locale="ja-JP", color_scheme="dark"))
+    expect(page.locator("html")).to_have_attribute("lang", "ja")
+    colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert max(map(int, re.findall(r"\d+", colour)[:3])) < 60
+
+
+def test_times_can_be_shown_in_the_reader_s_zone(open_page: OpenPage, url: str) -> None:
+    page = until_live(open_page(f"{url}/?metric={CALLS}"))
+    utc = slot_before(NOW, 0)
+    header = page.locator("#grid-body th").first
+    expect(header).to_have_text(utc.strftime("%H:%M"))
+    page.get_by_label("Time zone").select_option("local")
+    tokyo = utc + timedelta(hours=9)
+    expect(header).to_have_text(tokyo.strftime("%H:%M"))
+    expect(cell(page, 0)).to_have_attribute("aria-label", re.compile(tokyo.strftime("^%H:%M:%S stored")))
+
+
+def test_the_grid_obeys_the_keyboard(open_page: OpenPage, url: str) -> None:
+    page = until_live(open_page(f"{url}/?metric={CALLS}"))
+    cell(page, 66).focus()
+    page.keyboard.press("ArrowRight")
+    expect(cell(page, 65)).to_be_focused()
+    page.keyboard.press("Space")
+    expect(cell(page, 65)).to_have_attribute("aria-selected", "true")
+    expect(page.locator("#selected")).to_have_text("1 slot selected")
+    page.keyboard.press("Shift+ArrowRight")
+    page.keyboard.press("Shift+ArrowRight")
+    expect(page.locator("#selected")).to_have_text("3 slots selected")
+    page.keyboard.press("Home")
+    expect(page.locator("#grid-body tr td:focus")).to_have_attribute("data-slot", re.compile(":00Z$"))
+    page.keyboard.press("Escape")
+    expect(page.locator("#selection")).to_be_hidden()
+    # One stop of the Tab key for the whole grid.
+    assert page.locator('#grid td[tabindex="0"]').count() == 1
+
+
+def test_everything_can_be_reached_with_the_tab_key_and_is_seen_to_have_it(open_page: OpenPage, url: str) -> None:
+    page = until_live(open_page(f"{url}/?metric={CALLS}"))
+    seen: list[str] = []
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        seen.append(page.evaluate(FOCUSED))
+        if seen[-1] == "BODY":
+            break
+    named = " ".join(seen)
+    for name in (
+        "skip",
+        "zone",
+        "theme",
+        "language",
+        "chart",
+        "select-missing",
+        "grid-cell",
+        "backfill-all",
+        "redrive-all",
+        "pause",
+    ):
+        assert name in named, name
+    assert "unseen" not in named
+
+
+FOCUSED = """() => {
+  const element = document.activeElement;
+  const kind = element.dataset.slot ? "grid-cell" : element.className || element.nodeName;
+  const name = element.id || element.dataset.action || kind;
+  const isSeen = element === document.body || getComputedStyle(element).outlineStyle !== "none";
+  return isSeen ? name : `${name} unseen`;
+}"""
+
+
+def test_a_backfill_is_previewed_by_keyboard_alone_and_can_be_left(open_page: OpenPage, url: str) -> None:
+    page = until_live(open_page(f"{url}/?metric={CALLS}"))
+    page.locator("#select-missing").press("Enter")
+    expect(page.locator("#selected")).to_have_text("7 slots selected")
+    page.locator("#backfill-selected").press("Enter")
+    dialog = page.locator("#dialog")
+    expect(dialog).to_be_visible()
+    expect(dialog.get_by_role("heading")).to_have_text("Backfill 7 slots?")
+    expect(dialog.locator("dl")).to_contain_text("Missing, will be asked for")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(cell(page, 60)).to_have_class("missing")
+    expect(page.locator("#selected")).to_have_text("7 slots selected")
+
+
+@pytest.mark.parametrize("locale", ["en-US", "ja-JP"])
+@pytest.mark.parametrize("color_scheme", ["light", "dark"])
+def test_axe_finds_nothing(
+    open_page: OpenPage, url: str, axe: Callable[[Page], list[str]], locale: str, color_scheme: str
+) -> None:
+    page = until_live(open_page(f"{url}/?metric={CALLS}", locale=locale, color_scheme=color_scheme))
+    assert axe(page) == []
+    page.locator("#select-missing").click()
+    assert axe(page) == []
+    page.locator("#backfill-selected").click()
+    expect(page.locator("#dialog")).to_be_visible()
+    assert axe(page) == []
+
+
+def test_hostile_names_and_errors_stay_text(open_page: OpenPage, tmp_path: Path) -> None:
+    path = tmp_path / "kizami.db"
+    build_home(path, NOW)
+    evil = "<img src=x onerror=alert(1)>'\"&amp;{n}</script>"
+    connection = open_database(path)
+    connection.execute("UPDATE metrics SET name = ? WHERE name = ?", (evil, CALLS))
+    connection.execute("UPDATE messages SET last_error = ?, receives = 1", (HOSTILE,))
+    connection.close()
+    with DashboardServer(lambda: LocalSource(path), port=0, clock=FixedClock(NOW)) as server:
+        page = until_live(open_page(server.url))
+        expect(page.locator("#counts-heading .metric")).to_have_text(evil)
+        expect(page.locator("#dead .reason")).to_have_text(HOSTILE)
+        expect(cell(page, 70)).to_have_attribute("title", re.compile(re.escape(HOSTILE)))
+        expect(page.locator("#targets th.name").first).to_have_text(evil)
+        page.locator("#gaps").get_by_role("button", name="Backfill", exact=True).click()
+        expect(page.locator("#dialog dd").first).to_have_text(evil)
+        page.locator("#dialog-confirm").click()
+        expect(page.locator("#toast")).to_have_text("6 slots are on their way.")
+        page.get_by_role("button", name="Pause").first.click()
+        expect(page.locator("#dialog-heading")).to_have_text(f"Pause {evil}?")
+        page.locator("#dialog-confirm").click()
+        expect(page.locator("#toast")).to_have_text(f"{evil} is paused.")
+        expect(page.locator("#targets .state.paused")).to_be_visible()
+        assert page.locator("img[src=x]").count() == 0
+        page.close()
+
+
+def test_a_narrow_screen_scrolls_in_one_direction_only(open_page: OpenPage, url: str) -> None:
+    page = until_live(open_page(f"{url}/?metric={CALLS}"))
+    for width in (320, 390, 768, 1080, 1600):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.wait_for_function(
+            "document.querySelector('#chart .uplot').clientWidth <= document.querySelector('#chart').clientWidth"
+        )
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, width
+
+
+def test_without_javascript_everything_but_the_chart_is_there(open_page: OpenPage, url: str) -> None:
+    page = open_page(f"{url}/?metric={CALLS}", java_script_enabled=False)
+    expect(page.locator("#verdict-sentence")).to_contain_text("are stored")
+    expect(cell(page, 60)).to_have_class("missing")
+    page.get_by_role("link", name="← Earlier").click()
+    expect(page.locator("#grid-body tr")).to_have_count(15)
+
+
+def test_a_token_is_asked_for_once(open_page: OpenPage, path: Path, axe: Callable[[Page], list[str]]) -> None:
+    with DashboardServer(lambda: LocalSource(path), port=0, token=TOKEN) as server:
+        page = open_page(f"{server.url}/?range=1h", expected=("401",))
+        assert axe(page) == []
+        page.get_by_label("Token").fill("a wrong guess")
+        page.get_by_role("button", name="Enter").click()
+        expect(page.get_by_role("alert")).to_have_text("That is not the token.")
+        page.get_by_label("Token").fill(TOKEN)
+        page.keyboard.press("Enter")
+        until_live(page)
+        assert page.url == f"{server.url}/?range=1h"
+        page.close()
+
+
+def test_a_new_database_says_what_to_do(
+    open_page: OpenPage, tmp_path: Path, axe: Callable[[Page], list[str]]
+) -> None:
+    path = tmp_path / "kizami.db"
+    open_database(path, create=True).close()
+    with DashboardServer(lambda: LocalSource(path), port=0) as server:
+        page = open_page(server.url)
+        expect(page.locator("#live")).to_have_attribute("data-state", "connected")
+        expect(page.locator("#verdict-sentence")).to_contain_text("kizami up")
+        assert axe(page) == []
+        connection = open_database(path)
+        connection.execute("INSERT INTO metrics VALUES (0, 'first', 5, 5, 5, ?)", (to_seconds(NOW),))
+        connection.close()
+        expect(page.locator("#counts-heading .metric")).to_have_text("first")
+        expect(page.locator("#grid-body tr").first).to_be_visible()
+        page.close()
