@@ -1,6 +1,6 @@
 # Every target sets up what it needs in .venv; a second run finds it done.
 .DEFAULT_GOAL := help
-.PHONY: help up test check fmt openapi synth bootstrap diff deploy destroy bench-lambda clean lock
+.PHONY: help up test check fmt openapi synth bootstrap diff deploy destroy bench bench-lambda clean lock
 
 PYTHON ?= python3
 VENV := .venv
@@ -52,6 +52,9 @@ deploy: .tools/cdk/.done  ## deploy to the AWS account of your credentials
 destroy: .tools/cdk/.done  ## delete the stack; asks first, and keeps the table
 	@$(CDK) destroy
 
+bench: $(VENV)/.bench  ## one machine, up to 10,000 targets, beside its peers; BENCH="--targets 100" for less
+	@$(BIN)/python bench/run.py $(BENCH)
+
 bench-lambda: $(VENV)/.dev  ## the functions beside a Node.js design and plain Python: cold start, CPU, memory
 	@$(BIN)/python -m bench.lambda_bench $(if $(ROUNDS),--rounds $(ROUNDS))
 
@@ -62,7 +65,7 @@ clean:  ## remove everything that make has made
 lock:
 	@test -n "$(UV)" || { echo "make lock needs uv: pip install uv" >&2; exit 3; }
 	cd requirements && for set in "runtime ../pyproject.toml runtime.in" "infra ../pyproject.toml runtime.in infra.in" \
-	  "dev ../pyproject.toml runtime.in infra.in dev.in" "ministack ministack.in"; do \
+	  "dev ../pyproject.toml runtime.in infra.in dev.in" "bench ../pyproject.toml runtime.in bench.in" "ministack ministack.in"; do \
 	  set -- $$set; out=$$1.txt; shift; \
 	  $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-header "$$@" -o $$out || exit 1; \
@@ -87,6 +90,11 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime
 $(VENV)/.infra: requirements/infra.txt $(VENV)/.runtime
 	@echo "Installing CDK into $(VENV) …" >&2
 	@$(INSTALL) --require-hashes -r requirements/infra.txt
+	@touch $@
+
+$(VENV)/.bench: requirements/bench.txt $(VENV)/.runtime
+	@echo "Installing the peers of the benchmark into $(VENV) …" >&2
+	@$(INSTALL) --require-hashes -r requirements/bench.txt
 	@touch $@
 
 $(MINISTACK)/.done: requirements/ministack.txt
