@@ -1,6 +1,6 @@
 # Every target sets up what it needs in .venv; a second run finds it done.
 .DEFAULT_GOAL := help
-.PHONY: help up test check fmt openapi synth bootstrap diff deploy destroy bench bench-lambda clean lock
+.PHONY: help up test campaign check fmt openapi synth bootstrap diff deploy destroy bench bench-lambda clean lock
 
 PYTHON ?= python3
 VENV := .venv
@@ -21,6 +21,9 @@ up: $(VENV)/.runtime  ## run the whole pipeline here, with live data
 
 test: $(VENV)/.dev $(MINISTACK)/.done  ## run the tests
 	@$(BIN)/python -m pytest
+
+campaign: $(VENV)/.dev $(MINISTACK)/.done  ## the long tests: 200 targets on the local AWS
+	@$(BIN)/python -m pytest -m campaign
 
 check: $(VENV)/.dev  ## ruff, strict mypy, and the house's own rules
 	@$(BIN)/ruff check .
@@ -104,5 +107,6 @@ $(MINISTACK)/.done: requirements/ministack.txt
 	@touch $@
 
 .tools/cdk/.done: $(VENV)/.infra
-	@PATH="$(NODE_BIN):$$PATH" npm install --silent --no-audit --no-fund --prefix .tools/cdk aws-cdk@$(CDK_VERSION)
+	@"$(NODE_BIN)/node" "$(NODE_BIN)/../lib/node_modules/npm/bin/npm-cli.js" install --silent --no-audit --no-fund \
+	  --prefix .tools/cdk aws-cdk@$(CDK_VERSION)
 	@touch $@

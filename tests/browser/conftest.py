@@ -19,9 +19,9 @@ CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 OpenPage = Callable[..., Page]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """The machine's own Chromium: nothing is downloaded."""
+    """The machine's own Chromium: nothing is downloaded. Its loop ends with the module."""
     found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
     if found is None:
         skip_for_lack_of("Chromium", "apt-get install chromium fonts-noto-cjk")

@@ -29,7 +29,9 @@ def cdk_command() -> None:
     if CDK.exists():
         return
     version = re.search(r"^CDK_VERSION := (\S+)", (ROOT / "Makefile").read_text(), re.MULTILINE)[1]
-    command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(CDK.parents[2])]
+    # The wheel's own `npm` is a copy of a link and finds nothing: its script is called by its place.
+    npm = [str(NODE / "node"), str(NODE.parent / "lib/node_modules/npm/bin/npm-cli.js")]
+    command = [*npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(CDK.parents[2])]
     done = run([*command, f"aws-cdk@{version}"], os.environ)
     if done.returncode:
         skip_for_lack_of("the cdk command", "a network that reaches the npm registry")

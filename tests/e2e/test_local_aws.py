@@ -83,8 +83,8 @@ class Timeline:
 
 
 @pytest.fixture(scope="module")
-def timeline(aws: LocalAws, many: Many) -> Iterator[Timeline]:
-    """One target and its troubles, while the other stack polls its 200."""
+def timeline(aws: LocalAws) -> Iterator[Timeline]:
+    """One target and its troubles."""
     with serving(PolledApi(aws.mock_api_url("one-target"), str(aws.certificate))) as api:
         stack = aws.deploy(synthesize(api_base_url=api.url, **CONTEXT), "one-target")
         story = Timeline(stack, api, floor_to_minute(datetime.now(UTC)))
@@ -251,7 +251,8 @@ def test_the_reconciler_fills_skipped_minutes_and_the_one_that_was_not_sent(time
 
 def test_coverage_is_published_and_is_complete_when_the_slots_are_there(timeline: Timeline) -> None:
     wait_for_rows(timeline, slots_of(timeline.first_slot, timeline.minute))
-    assert timeline.stack.invoke("reconciler", {}) == {"missing": 0, "sent": 0, "failed": 0}
+    complete = {"missing": 0, "sent": 0, "failed": 0}  # on a busy machine once the newest slots have arrived too
+    wait_until(lambda: timeline.stack.invoke("reconciler", {}) == complete, PATIENCE_SECONDS, "full coverage")
     runs = timeline.log("reconciler", message="coverage", Stack="one-target")
     assert min(run["LowestCoverage"] for run in runs) < 100
     assert runs[-1]["LowestCoverage"] == runs[-1]["Coverage"] == 100
@@ -318,6 +319,7 @@ def target_table(number: int, url: str) -> str:
     return f'[[targets]]\nname = "{name}"\nurl = "{url}/{name}"\ninterval = "{INTERVAL_SECONDS}s"\n{headers}'
 
 
+@pytest.mark.campaign
 def test_200_targets_store_every_slot_of_two_minutes(many: Many) -> None:
     messages = TARGETS * 60 // INTERVAL_SECONDS
     assert many.sent == [{"sent": messages, "failed": 0}] * 2
