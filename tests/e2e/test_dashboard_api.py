@@ -6,17 +6,23 @@ import csv
 import io
 import json
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 import requests
 
 from dashboard_home import CALLS, HOSTILE, ORDERS, FixedClock, build_home, slot_before, this_slot
-from kizami.dashboard.local_source import LocalSource
+from kizami.aggregation.lock import lock_for
+from kizami.aggregation.points import point_day
+from kizami.dashboard.local_source import Configuration, LocalSource
 from kizami.dashboard.server import DashboardServer
 from kizami.errors import ConfigurationError
+from kizami.local.aggregation import SqliteLockStore, SqlitePointStore
+from kizami.local.database import open_database
 from kizami.slots import format_instant
 
 TOKEN = "sesame-open-yourself"
@@ -407,12 +413,38 @@ def test_a_target_that_the_configuration_no_longer_has_is_not_missed(tmp_path: P
     now = this_slot() - timedelta(hours=2)
     path = tmp_path / "kizami.db"
     build_home(path, now)
-    configured = {CALLS: False}
+    configured = Configuration({CALLS: False})
     with DashboardServer(lambda: LocalSource(path, lambda: configured), port=0) as server:
         items = requests.get(f"{server.url}/api/v1/targets", timeout=10).json()["items"]
         assert {item["metricName"]: item["condition"] for item in items} == {CALLS: "disabled", ORDERS: "removed"}
         status = requests.get(f"{server.url}/api/v1/status", timeout=10).json()
         assert (status["expected24h"], status["gaps"], status["level"]) == (0, 0, "idle")
+
+
+def test_the_companies_of_the_aggregation_batch_with_lock_and_points(tmp_path: Path) -> None:
+    path, now = tmp_path / "kizami.db", datetime(2025, 11, 30, 20, 0, tzinfo=UTC)  # in Tokyo it is December
+    build_home(path, now)
+    connection = open_database(path)
+    locks, points = SqliteLockStore(connection, path), SqlitePointStore(connection, path)
+    day = point_day(now, ZoneInfo("Asia/Tokyo"))
+    points.grant("acme", ["u1", "u2"], day)
+    points.grant("acme", ["u1"], replace(day, start=day.now + 1, now=day.now + 2))
+    points.grant("acme", ["u1"], replace(day, month="202511"))
+    for company, minutes in (("acme", 5), ("stuck", 150)):
+        locks.acquire(company, None, lock_for("message", "run", now - timedelta(minutes=minutes)))
+    connection.close()
+    configured = Configuration(companies=["new"])
+    with DashboardServer(lambda: LocalSource(path, lambda: configured), port=0, clock=FixedClock(now)) as server:
+        items = requests.get(f"{server.url}/api/v1/companies", timeout=10).json()["items"]
+        assert [tuple(item.values()) for item in items] == [
+            ("acme", "2025-11-30T19:55:00Z", 300.0, "2025-12", 2, 3),
+            ("new", None, None, "2025-12", 0, 0),
+            ("stuck", "2025-11-30T17:30:00Z", 9000.0, "2025-12", 0, 0),
+        ]
+        page = requests.get(server.url, timeout=10).text
+        assert "held for 5 min" in page
+        assert "expired, held for 2 h 30 min" in page
+        assert "Points in 2025-12" in page
 
 
 def test_the_document_describes_every_path_and_only_those(client: Client) -> None:

@@ -114,13 +114,16 @@ def test_numbers_are_whole_and_within_bounds() -> None:
 
 
 def test_each_panel_has_its_twins_and_its_command() -> None:
-    twins = twins_of(View(range="1h"), "注文/数", NOW, [])
+    twins = twins_of(View(range="1h"), "注文/数", "acme", NOW, {})
     assert twins["chart"].json == "/api/v1/chart?metric=%E6%B3%A8%E6%96%87%2F%E6%95%B0&last=1h"
     assert twins["chart"].csv == "/api/v1/records?metric=%E6%B3%A8%E6%96%87%2F%E6%95%B0&last=1h&format=csv"
     assert twins["chart"].command == "kizami query '注文/数' --last 1h"
     assert twins["gaps"].command == "kizami gaps --last 24h"
     assert twins["status"].json == "/api/v1/status"
-    held = twins_of(View(until=NOW), "calls", NOW, ["--database", "my data.db"])
+    held = twins_of(View(until=NOW), "calls", None, NOW, {"--database": "my data.db", "--config": "k.toml"})
     assert held["slots"].command == (
-        "kizami query calls --from 2025-12-02T09:46:00Z --to 2025-12-02T10:01:00Z --database 'my data.db'"
+        "kizami query calls --from 2025-12-02T09:46:00Z --to 2025-12-02T10:01:00Z --database 'my data.db' "
+        "--config k.toml"
     )
+    assert twins["companies"].command == "kizami aggregate points --company-id acme"
+    assert held["companies"].command == "kizami aggregate points --company-id ID --database 'my data.db'"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from kizami.aggregation.points import DEFAULT_ZONE, require_zone
 from kizami.cli.config_watch import Stamp, stamp_of
 from kizami.cli.settings import (
     DEFAULT_CONFIG,
@@ -22,7 +23,7 @@ from kizami.cli.settings import (
     read_config,
 )
 from kizami.dashboard import DEFAULT_HOST, DEFAULT_PORT
-from kizami.dashboard.local_source import LocalSource
+from kizami.dashboard.local_source import Configuration, LocalSource
 from kizami.dashboard.server import DashboardServer
 from kizami.errors import ConfigurationError
 from kizami.logs import use_logs
@@ -82,29 +83,32 @@ def read_token(name: str | None) -> str | None:
 
 def local_source(database: Path, settings: Settings) -> Callable[[], LocalSource]:
     """What opens the dashboard's view of a database; it follows the configuration file as that changes."""
-    configured = ConfiguredTargets(settings)
-    options = [] if database == DEFAULT_DATABASE else ["--database", str(database)]
+    configured = FollowedConfiguration(settings)
+    options = {} if database == DEFAULT_DATABASE else {"--database": str(database)}
     if settings.path not in (None, DEFAULT_CONFIG):
-        options += ["--config", str(settings.path)]
+        options["--config"] = str(settings.path)
     return lambda: LocalSource(database, configured, options)
 
 
-class ConfiguredTargets:
-    """The targets of the configuration file and whether each is enabled; None without a file."""
+class FollowedConfiguration:
+    """What the configuration file says, read again when it has changed."""
 
     def __init__(self, settings: Settings) -> None:
         self._path = settings.path
         self._config = settings.config
         self._stamp: Stamp = stamp_of(settings.path)
+        self._zone = require_zone(os.environ.get("AGGREGATION_TZ") or DEFAULT_ZONE, "AGGREGATION_TZ")
 
-    def __call__(self) -> dict[str, bool] | None:
-        if self._path is None:
-            return None
+    def __call__(self) -> Configuration:
         stamp = stamp_of(self._path)
-        if stamp != self._stamp:
+        if self._path is not None and stamp != self._stamp:
             self._stamp = stamp
             self._reread(self._path)
-        return {target.name: target.enabled for target in self._config.targets}
+        targets = {target.name: target.enabled for target in self._config.targets} if self._path else None
+        schedule = self._config.aggregation
+        if schedule is None:
+            return Configuration(targets, zone=self._zone)
+        return Configuration(targets, [company.company_id for company in schedule.companies], schedule.zone)
 
     def _reread(self, path: Path) -> None:
         # A broken one the daemon refuses too, with a line in its log, and goes on with the old one.

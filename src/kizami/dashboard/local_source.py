@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
+from kizami.aggregation.points import DEFAULT_ZONE, point_day
 from kizami.coverage import Completeness, Gap, Span
 from kizami.dashboard.source import CompanyState, PolledTarget, Polling, SlotCounts, SlotDetails
 from kizami.errors import StoreError
+from kizami.local.aggregation import company_totals
 from kizami.local.buckets import read_buckets, read_counts
 from kizami.local.clock import SystemClock
 from kizami.local.database import open_database, sqlite_errors
@@ -22,8 +26,15 @@ from kizami.messages import MetricRecord, ScheduleMessage
 from kizami.readings import Bucket, DeadLetter, DeadLetterKey, Lateness, QueueDepth
 from kizami.slots import shift
 
-# The targets of the configuration and whether each is enabled; None: whatever the database knows is polled.
-Configured = Callable[[], Mapping[str, bool] | None]
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What the dashboard goes by: the targets and whether each is enabled (None: all that the database knows are),
+    the companies of the aggregation batch and the zone of their days."""
+
+    targets: Mapping[str, bool] | None = None
+    companies: Sequence[str] = ()
+    zone: tzinfo = field(default_factory=lambda: ZoneInfo(DEFAULT_ZONE))
 
 
 class LocalSource:
@@ -32,11 +43,14 @@ class LocalSource:
     can_pause = True
 
     def __init__(
-        self, path: Path, configured: Configured = lambda: None, command_options: Sequence[str] = ()
+        self,
+        path: Path,
+        configured: Callable[[], Configuration] | None = None,
+        command_options: Mapping[str, str] | None = None,
     ) -> None:
-        self.command_options = command_options
+        self.command_options = command_options or {}
         self._path = path
-        self._configured = configured
+        self._configured = configured or Configuration
         self._connection = open_database(path)
         self._reader = Reader(self._connection, path)
         self._clock = SystemClock()
@@ -44,7 +58,7 @@ class LocalSource:
 
     def targets(self) -> list[PolledTarget]:
         paused = self._reader.paused()
-        configured, newest = self._configured(), self.newest_slots()
+        configured, newest = self._configured().targets, self.newest_slots()
         return [
             _target(metric, polling_of(name, configured, paused), paused.get(name), newest.get(name))
             for name, metric in self._reader.metrics().items()
@@ -112,7 +126,14 @@ class LocalSource:
             resume_metric(self._connection, metric)
 
     def companies(self, now: datetime) -> list[CompanyState]:
-        return []
+        configured = self._configured()
+        month = point_day(now, configured.zone).month
+        with sqlite_errors(StoreError, self._path):
+            found = company_totals(self._connection, month)
+        shown_month = f"{month[:4]}-{month[4:]}"
+        names = sorted({*found, *configured.companies})
+        totals = ((name, *found.get(name, (None, 0, 0))) for name in names)
+        return [CompanyState(name, locked, shown_month, users, points) for name, locked, users, points in totals]
 
     def close(self) -> None:
         self._letters.close()

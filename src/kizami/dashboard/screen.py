@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -38,7 +38,7 @@ class Screen:
     """What one view shows; `status` is None as long as there is no target."""
 
     view: View
-    command_options: Sequence[str]
+    command_options: Mapping[str, str]
     can_pause: bool
     snapshot: Snapshot
     status: TargetStatus | None
@@ -70,7 +70,9 @@ class Screen:
 
     @property
     def twins(self) -> dict[str, Twins]:
-        return twins_of(self.view, self.metric, self.now, self.command_options)
+        companies = self.snapshot.companies
+        company = companies[0].company_id if companies else None
+        return twins_of(self.view, self.metric, company, self.now, self.command_options)
 
     @property
     def menu(self) -> list[str]:

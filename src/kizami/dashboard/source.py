@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Protocol
 
+from kizami.aggregation.lock import EXPIRY
 from kizami.coverage import Completeness, Gap, Span, due_span
 from kizami.errors import InvalidInput
 from kizami.local.reader import PendingSlot, StoredSlot
@@ -77,12 +78,17 @@ class SlotDetails:
 
 @dataclass(frozen=True, slots=True)
 class CompanyState:
-    """A company of the aggregation batch: since when it is locked, and its points of the month."""
+    """A company of the aggregation batch: since when it is locked, and its points of the month (2025-12)."""
 
     company_id: str
     locked_since: datetime | None
+    month: str
     users: int
     points: int
+
+    def is_lock_expired(self, now: datetime) -> bool:
+        """Whether the next run would take its lock over."""
+        return self.locked_since is not None and self.locked_since + EXPIRY < now
 
 
 class Source(Protocol):
@@ -92,7 +98,7 @@ class Source(Protocol):
     Errors: StoreError and QueueError when the home cannot answer; then nothing has been half-done.
     """
 
-    command_options: Sequence[str]  # what `kizami` must be told to look at the same home
+    command_options: Mapping[str, str]  # what `kizami` must be told to look at the same home
     can_pause: bool
 
     def targets(self) -> list[PolledTarget]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from urllib.parse import urlencode
 
 from kizami.dashboard.address import View
@@ -22,7 +23,9 @@ class Twins:
     command: str
 
 
-def twins_of(view: View, metric: str | None, now: datetime, options: Sequence[str]) -> dict[str, Twins]:
+def twins_of(
+    view: View, metric: str | None, company: str | None, now: datetime, options: Mapping[str, str]
+) -> dict[str, Twins]:
     """The twins of every panel of a page that shows `metric`; `options` lead the command to the same home."""
     grid_start, grid_end = grid_window(view.until or now, view.minutes)
     zoom = _zoom(view)
@@ -35,7 +38,7 @@ def twins_of(view: View, metric: str | None, now: datetime, options: Sequence[st
         "gaps": _command(options, "gaps", None, {"last": "24h"}),
         "dead-letters": _command(options, "dead-letters list"),
         "targets": _command(options, "status --all"),
-        "companies": _command(options, "aggregate points"),
+        "companies": _points_command(options, company or "ID"),
     }
     queries = {"chart": of_metric | zoom, "slots": of_metric | grid}
     return {panel: _twins(panel, queries.get(panel, {}), line) for panel, line in lines.items()}
@@ -61,11 +64,17 @@ def _twins(panel: str, query: dict[str, str], command: str) -> Twins:
 
 
 def _command(
-    options: Sequence[str], verb: str, metric: str | None = None, query: dict[str, str] | None = None
+    options: Mapping[str, str], verb: str, metric: str | None = None, query: dict[str, str] | None = None
 ) -> str:
     words = ["kizami", *verb.split()]
     if metric is not None:
         words.append(metric)
     for name, value in (query or {}).items():
         words += [f"--{name}", value]
-    return shlex.join([*words, *options])
+    return shlex.join([*words, *chain.from_iterable(options.items())])
+
+
+def _points_command(options: Mapping[str, str], company: str) -> str:
+    """Points are on this machine and need no list of targets."""
+    kept = {name: value for name, value in options.items() if name == "--database"}
+    return _command({"--company-id": company} | kept, "aggregate points")

@@ -39,7 +39,7 @@ TARGET_COLUMNS = (
     "expected24h",
     "pausedSince",
 )
-COMPANY_COLUMNS = ("companyId", "lockedSince", "lockAgeSeconds", "users", "points")
+COMPANY_COLUMNS = ("companyId", "lockedSince", "lockAgeSeconds", "month", "users", "points")
 STATUS_COLUMNS = (
     "now",
     "level",
@@ -167,7 +167,7 @@ def company_json(company: CompanyState, now: datetime) -> dict[str, Any]:
     """A company of the aggregation batch."""
     since = company.locked_since
     age = None if since is None else round((now - since).total_seconds(), 3)
-    values = company.company_id, moment(since), age, company.users, company.points
+    values = company.company_id, moment(since), age, company.month, company.users, company.points
     return dict(zip(COMPANY_COLUMNS, values, strict=True))
 
 

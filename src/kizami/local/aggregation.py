@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import apsw
@@ -16,6 +17,13 @@ from kizami.local.moments import from_seconds, to_seconds
 GRANT = """
 INSERT INTO points (company_id, month, user_number, points, updated_at) VALUES (?1, ?2, ?3, 1, ?4)
 ON CONFLICT DO UPDATE SET points = points + 1, updated_at = excluded.updated_at WHERE updated_at < ?5
+"""
+
+_TOTALS = """
+SELECT company_id, max(locked_at), sum(users), sum(points) FROM (
+    SELECT company_id, locked_at, 0 AS users, 0 AS points FROM companies
+    UNION ALL SELECT company_id, NULL, count(*), sum(points) FROM points WHERE month = ? GROUP BY company_id
+) GROUP BY company_id ORDER BY company_id
 """
 
 
@@ -47,6 +55,15 @@ class SqliteLockStore:
         query = "SELECT locked_at, owner, run FROM companies WHERE company_id = ?"
         row = self._connection.execute(query, (company_id,)).fetchone()
         return Lock(from_seconds(row[0]), row[1], row[2]) if row else None
+
+
+def company_totals(connection: apsw.Connection, month: str) -> dict[str, tuple[datetime | None, int, int]]:
+    """Every company with a lock or with points in the month: since when it is locked, its users and their points."""
+    rows = connection.execute(_TOTALS, (month,))
+    return {
+        company_id: (None if locked is None else from_seconds(locked), users, points)
+        for company_id, locked, users, points in rows
+    }
 
 
 class SqlitePointStore:

@@ -1,0 +1,226 @@
+"""The page of a running `kizami up`: slots arrive before the reader's eyes, break, and are repaired there."""
+
+from __future__ import annotations
+
+import html
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from browser.conftest import OpenPage
+from daemon import SOURCES, Daemon, toml, wait_for
+from kizami.local.database import open_database
+from kizami.mock_api.server import MockServer
+from local_processes import free_port
+
+SECONDS = 1000
+QUICK = ("--receive-limit", "2", "--retry-seconds", "0.2")
+# What a browser logs by itself when the server is away.
+AWAY = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_EMPTY_RESPONSE", "ERR_CONNECTION_RESET")
+
+
+class Site:
+    """A mock API that can be stopped, and a `kizami up` that polls it every second and serves its page."""
+
+    def __init__(self, directory: Path, resources: ExitStack, **settings: object) -> None:
+        self.directory = directory
+        self._resources = resources
+        self._mock_port, self._page_port = free_port(), free_port()
+        self.url = f"http://127.0.0.1:{self._page_port}"
+        target = {"name": "calls", "url": f"http://127.0.0.1:{self._mock_port}", "interval": 1, "timeout": 1}
+        (directory / "kizami.toml").write_text(toml([target | settings]))
+        self.start_mock()
+        self.start()
+
+    def start(self) -> None:
+        arguments = ("--dashboard-port", str(self._page_port), *QUICK)
+        self.daemon = self._resources.enter_context(Daemon(self.directory, *arguments))
+        self.daemon.wait_for_rows(2)
+
+    def forget_the_plan(self) -> None:
+        """As if it had been down for so long that nothing was planned any more."""
+        connection = open_database(self.daemon.database)
+        connection.execute("DELETE FROM messages")
+        connection.close()
+
+    def start_mock(self) -> None:
+        self._mock = MockServer(port=self._mock_port)
+        self._mock.__enter__()
+        self._resources.callback(self.stop_mock)
+
+    def stop_mock(self) -> None:
+        self._mock.__exit__()
+
+
+@contextmanager
+def site(directory: Path, **settings: object) -> Iterator[Site]:
+    with ExitStack() as resources:
+        yield Site(directory, resources, **settings)
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """One site for the tests that leave it as they found it."""
+    with site(tmp_path_factory.mktemp("healthy")) as running:
+        yield running
+
+
+def until_live(page: Page) -> Page:
+    expect(page.locator("#live")).to_have_attribute("data-state", "connected", timeout=20 * SECONDS)
+    return page
+
+
+def stored(page: Page) -> int:
+    return page.locator("#grid td.stored").count()
+
+
+def tile(page: Page, kind: str):  # type: ignore[no-untyped-def]
+    return page.locator(f'.tile[data-tile="{kind}"] .value')
+
+
+def test_slots_arrive_one_by_one_in_grid_chart_and_tiles(open_page: OpenPage, healthy: Site) -> None:
+    page = until_live(open_page(healthy.url))
+    before = stored(page)
+    summary = page.locator("#chart-summary")
+    expect(summary).to_contain_text("calls: ")
+    told = summary.inner_text()
+    wait_for(lambda: page.wait_for_timeout(100) or stored(page) >= before + 3, "three more slots")
+    assert summary.inner_text() != told
+    expect(tile(page, "age")).to_have_text(re.compile(r"^[0-3] s ago$"))
+    expect(page.locator("#verdict")).to_have_class("verdict good", timeout=20 * SECONDS)
+    expect(page.locator("#verdict-sentence")).to_have_text(re.compile(r"^All \d+ slots of the last minute are"))
+
+
+def test_the_command_of_each_panel_works(open_page: OpenPage, healthy: Site) -> None:
+    page = open_page(healthy.url)
+    commands = {html.unescape(command) for command in re.findall(r'data-copy="([^"]+)"', page.content())}
+    verbs = {shlex.split(command)[1] for command in commands}
+    assert verbs == {"status", "query", "gaps", "dead-letters", "aggregate"}
+    for command in commands:
+        assert_runs(command, healthy.directory)
+
+
+def assert_runs(command: str, directory: Path) -> None:
+    """Each panel's command line is one that works here."""
+    verb = [sys.executable, "-m", "kizami.cli.main", *shlex.split(command)[1:]]
+    environment = {"PYTHONPATH": str(SOURCES), "PATH": ""}
+    done = subprocess.run(verb, cwd=directory, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (command, done.stderr)
+
+
+def test_an_outage_is_seen_judged_and_repaired_from_the_grid(open_page: OpenPage, healthy: Site) -> None:
+    page = until_live(open_page(healthy.url))
+    expect(page.locator("#verdict")).to_have_class("verdict good", timeout=20 * SECONDS)
+    healthy.stop_mock()
+    expect(page.locator("#grid td.dead").nth(3)).to_be_visible(timeout=30 * SECONDS)
+    expect(page.locator("#verdict")).to_have_class("verdict bad", timeout=20 * SECONDS)
+    expect(page.locator("#verdict-sentence")).to_contain_text("dead")
+    expect(page.locator("#dead .reason").first).to_contain_text(re.compile("refused|connect", re.IGNORECASE))
+    healthy.start_mock()
+    wait_until_nothing_pends(page)
+    page.locator("#select-missing").click()
+    page.locator("#backfill-selected").click()
+    expect(page.locator("#dialog dl")).to_contain_text("Dead, will be redriven")
+    page.locator("#dialog-confirm").click()
+    expect(page.locator("#toast")).to_contain_text("on their way")
+    expect(page.locator("#grid td.dead")).to_have_count(0, timeout=20 * SECONDS)
+    expect(tile(page, "hour")).to_have_text("100%", timeout=20 * SECONDS)
+    expect(tile(page, "dead")).to_have_text("0")
+    expect(page.locator("#verdict")).to_have_class("verdict good", timeout=20 * SECONDS)
+
+
+def wait_until_nothing_pends(page: Page) -> None:
+    """The API is back: what was being retried is stored or dead by now."""
+    wait_for(lambda: page.wait_for_timeout(100) or not page.locator("#grid td.pending").count(), "no retries")
+
+
+def test_dead_letters_are_redriven_one_and_all(open_page: OpenPage, healthy: Site) -> None:
+    page = until_live(open_page(healthy.url))
+    healthy.stop_mock()
+    buttons = page.locator("#dead tbody button")
+    expect(buttons.nth(2)).to_be_visible(timeout=30 * SECONDS)
+    healthy.start_mock()
+    wait_until_nothing_pends(page)
+    count = int(tile(page, "dead").inner_text())
+    buttons.first.click()
+    expect(page.locator("#dialog-heading")).to_have_text("Redrive 1 dead letter?")
+    page.locator("#dialog-confirm").click()
+    expect(page.locator("#toast")).to_have_text("1 dead letter is back on the queue.")
+    expect(tile(page, "dead")).to_have_text(str(count - 1))
+    page.get_by_role("button", name="Redrive all").click()
+    page.locator("#dialog-confirm").click()
+    expect(tile(page, "dead")).to_have_text("0")
+    expect(page.locator("#dead .empty")).to_have_text("No dead letters.")
+    expect(tile(page, "hour")).to_have_text("100%", timeout=20 * SECONDS)
+
+
+def test_a_stop_is_a_gap_that_the_same_page_shows_and_fills(open_page: OpenPage, tmp_path: Path) -> None:
+    with site(tmp_path, catch_up=0) as running:
+        page = until_live(open_page(running.url, expected=AWAY))
+        assert running.daemon.stop() == 0
+        expect(page.locator("#live")).to_have_attribute("data-state", "lost")
+        running.forget_the_plan()
+        page.wait_for_timeout(2500)
+        running.start()
+        until_live(page)
+        gap = page.locator("#gaps tbody tr")
+        expect(gap).to_have_count(1, timeout=20 * SECONDS)
+        # A slot is counted as a gap only once it cannot be on its way any more.
+        missing = page.locator("#grid td.missing").count()
+        assert missing >= 2
+        expect(gap.locator(".number").first).to_have_text(str(missing), timeout=20 * SECONDS)
+        gap.get_by_role("button", name="Backfill").click()
+        expect(page.locator("#dialog-heading")).to_have_text(re.compile(r"Backfill \d+ slots\?"))
+        page.locator("#dialog-confirm").click()
+        expect(page.locator("#grid td.backfilled").nth(1)).to_be_visible(timeout=20 * SECONDS)
+        expect(page.locator("#gaps .empty")).to_have_text("No gaps in the last 24 hours.", timeout=20 * SECONDS)
+        expect(tile(page, "day")).to_have_text("100%", timeout=20 * SECONDS)
+        page.close()
+
+
+def test_a_paused_target_rests_over_a_restart_and_is_caught_up_with_when_resumed(
+    open_page: OpenPage, tmp_path: Path
+) -> None:
+    with site(tmp_path) as running:
+        page = until_live(open_page(running.url, expected=AWAY))
+        page.get_by_role("button", name="Pause").click()
+        page.locator("#dialog-confirm").click()
+        expect(page.locator("#targets .state")).to_have_text(re.compile("^paused for"))
+        running.daemon.wait_for_log("the new configuration is in force")
+        running.daemon.stop()
+        rows = len(running.daemon.rows)
+        running.daemon = running._resources.enter_context(
+            Daemon(tmp_path, "--dashboard-port", str(running._page_port), *QUICK)
+        )
+        until_live(page)
+        page.wait_for_timeout(1500)
+        assert rows
+        assert running.daemon.rows == []
+        expect(page.locator("#verdict-sentence")).to_contain_text("No slot was due")
+        page.get_by_role("button", name="Resume").click()
+        expect(page.locator("#targets .state")).to_have_text(re.compile("collecting|waiting|struggling"))
+        expect(page.locator("#grid td.backfilled").first).to_be_visible(timeout=20 * SECONDS)
+        expect(page.locator("#grid td.missing")).to_have_count(0, timeout=20 * SECONDS)
+        page.close()
+
+
+@pytest.mark.parametrize("option", ["--no-dashboard", "--dashboard-port"])
+def test_the_dashboard_can_be_left_out_and_never_keeps_up_from_collecting(tmp_path: Path, option: str) -> None:
+    with MockServer(port=0) as mock:
+        (tmp_path / "kizami.toml").write_text(toml([{"name": "calls", "url": mock.url, "interval": 1}]))
+        arguments = [option] if option == "--no-dashboard" else [option, str(mock.port)]
+        with Daemon(tmp_path, *arguments) as daemon:
+            if option == "--no-dashboard":
+                daemon.wait_for_rows(1)
+                assert not any("dashboard" in line["message"] for line in daemon.log())
+            else:
+                # Whoever asks for a port wants that one.
+                assert daemon.wait() == 3
+                assert "choose another with --dashboard-port" in daemon.log_file.read_text()
