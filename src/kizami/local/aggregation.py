@@ -58,7 +58,7 @@ class SqliteLockStore:
 
 
 def company_totals(connection: apsw.Connection, month: str) -> dict[str, tuple[datetime | None, int, int]]:
-    """Every company with a lock or with points in the month: since when it is locked, its users and their points."""
+    """Every company with a lock or points in the month: since when it is locked, its users and their points."""
     rows = connection.execute(_TOTALS, (month,))
     return {
         company_id: (None if locked is None else from_seconds(locked), users, points)
