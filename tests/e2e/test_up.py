@@ -173,18 +173,18 @@ class TestConfiguration:
 
     def test_sighup_reads_secrets_again(self, tmp_path: Path) -> None:
         secret = tmp_path / "token"
-        secret.write_text("first")
+        secret.write_text("canary-before")
         with FaultServer(faults.answer()) as server:
             configured(tmp_path, every_second(server))
             config = (tmp_path / "kizami.toml").read_text() + f'headers = {{ Authorization = "file:{secret}" }}\n'
             (tmp_path / "kizami.toml").write_text(config)
             with Daemon(tmp_path) as daemon:
                 daemon.wait_for_rows(1)
-                secret.write_text("second")
+                secret.write_text("canary-after")
                 daemon.process.send_signal(signal.SIGHUP)
-                wait_for(lambda: server.requests[-1].headers["authorization"] == "second", "the new secret")
-        assert "first" not in daemon.log_file.read_text()
-        assert "second" not in daemon.log_file.read_text()
+                wait_for(lambda: server.requests[-1].headers["authorization"] == "canary-after", "the new secret")
+        assert "canary-before" not in daemon.log_file.read_text()
+        assert "canary-after" not in daemon.log_file.read_text()
 
     def test_a_missing_secret_is_one_line_and_exit_code_3(self, tmp_path: Path) -> None:
         with FaultServer(faults.answer()) as server:
