@@ -83,6 +83,8 @@ def _read_config(path: str) -> Config:
             return parse_config(file.read(), os.path.basename(path))
     except OSError as error:
         raise ConfigurationError("KIZAMI_CONFIG", f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigurationError("KIZAMI_CONFIG", f"{path}: is not UTF-8 at byte {error.start}") from None
 
 
 def require_queue_url(environment: Environment) -> str:

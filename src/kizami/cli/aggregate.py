@@ -27,7 +27,7 @@ from kizami.local.aggregating import Aggregator, look_up_key
 from kizami.local.aggregation import SqlitePointStore
 from kizami.local.clock import SystemClock
 from kizami.local.database import open_database
-from kizami.logs import use_logs
+from kizami.logs import printable, use_logs
 from kizami.mock_api.users import users_key
 from kizami.slots import shorten
 from kizami.targets import MOCK_API_URL, SecretReference
@@ -166,7 +166,7 @@ class _OneLine(logging.Formatter):
     """The message alone: a person has no use for the stack trace that the line carries for the logs."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return f"kizami: {record.getMessage()}"
+        return printable(f"kizami: {record.getMessage()}")
 
 
 def _say_errors() -> None:
