@@ -9,7 +9,7 @@ import pytest
 
 from kizami.aggregation.lock import Lock
 from kizami.aggregation.points import GrantOutcome, PointDay
-from kizami.aws import company_table, points_table
+from kizami.aws import dynamodb, points_table
 from kizami.aws.company_table import DynamoDbLockStore, list_companies
 from kizami.aws.json_client import AwsError
 from kizami.aws.points_table import DynamoDbPointStore
@@ -105,7 +105,7 @@ def test_those_who_have_their_point_are_read_and_not_written_again(
 def test_points_are_granted_also_where_they_cannot_be_read_ahead(
     endpoint: str, points: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    DynamoDbPointStore(points).grant("acme", ["u1"], DAY)
+    DynamoDbPointStore(points).grant("acme", ["u1"], PointDay(DAY.start, now=DAY.start, month=DAY.month))
     record_calls(monkeypatch, refuse="BatchGetItem")
     outcomes = DynamoDbPointStore(points).grant("acme", ["u1", "u2"], DAY)
     assert list(outcomes) == [GrantOutcome.ALREADY_GRANTED, GrantOutcome.GRANTED]
@@ -127,7 +127,7 @@ def record_calls(monkeypatch: pytest.MonkeyPatch, refuse: str = "") -> list[str]
         operations.append(operation)
         if operation == refuse:
             raise AwsError(operation, "AccessDeniedException", "not authorized")
-        return company_table.call_dynamodb(left, operation, parameters)
+        return dynamodb.call_dynamodb(left, operation, parameters)
 
     monkeypatch.setattr(points_table, "call_dynamodb", call)
     return operations
