@@ -9,7 +9,7 @@ import pytest
 
 from kizami.aggregation.lock import Lock
 from kizami.aggregation.points import GrantOutcome, PointDay
-from kizami.aws import dynamodb, points_table
+from kizami.aws import company_table, dynamodb, points_table
 from kizami.aws.company_table import DynamoDbLockStore, list_companies
 from kizami.aws.json_client import AwsError
 from kizami.aws.points_table import DynamoDbPointStore
@@ -60,6 +60,15 @@ def test_the_companys_other_attributes_survive_lock_and_release(endpoint: str, c
     assert item_of(endpoint, companies, ACME) == {**ACME, **THEIRS, **OURS}
     locks.release("acme", LOCK)
     assert item_of(endpoint, companies, ACME) == {**ACME, **THEIRS}
+
+
+def test_the_lock_is_read_consistently_and_nothing_else_of_the_company(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(company_table, "call_dynamodb", lambda *call: asked.append(call[1:]) or {})
+    assert DynamoDbLockStore("Company").read("acme") is None
+    attributes = "UpdateAt, LockOwner, LockRun"
+    whole = {"TableName": "Company", "Key": ACME, "ConsistentRead": True, "ProjectionExpression": attributes}
+    assert asked == [("GetItem", whole)]
 
 
 def test_releasing_a_company_that_is_not_there_does_not_make_one(endpoint: str, companies: str) -> None:
