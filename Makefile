@@ -52,7 +52,7 @@ diff: .tools/cdk/.done  ## show what a deployment would change
 deploy: .tools/cdk/.done  ## deploy to the AWS account of your credentials
 	@$(CDK) deploy
 
-destroy: .tools/cdk/.done  ## delete the stack; asks first, and keeps the table
+destroy: .tools/cdk/.done  ## delete the stack; asks first, and keeps the tables
 	@$(CDK) destroy
 
 bench: $(VENV)/.bench  ## one machine, up to 10,000 targets, beside its peers; BENCH="--targets 100" for less

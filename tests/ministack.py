@@ -97,6 +97,13 @@ class DeployedStack:
         self._physical = {r["LogicalResourceId"]: r["PhysicalResourceId"] for r in answer["StackResources"]}
         self._template = template
 
+    def stop_rules(self) -> None:
+        """From now on, only the test calls its functions."""
+        events = self.aws.client("events")
+        for rule in events.list_rules()["Rules"]:
+            if rule["Name"].startswith(self.name):
+                events.disable_rule(Name=rule["Name"])
+
     def delete(self) -> None:
         """Its rules would go on firing."""
         self.aws.client("cloudformation").delete_stack(StackName=self.name)
@@ -137,8 +144,8 @@ class DeployedStack:
         return [line for page in pages for event in page["events"] if (line := _json(event["message"]))]
 
     def depth(self, output: str) -> int:
-        """How many messages wait on a queue."""
-        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        """How many messages are on a queue: due, delayed or handed out."""
+        names = [f"ApproximateNumberOfMessages{state}" for state in ("", "Delayed", "NotVisible")]
         answer = self.aws.client("sqs").get_queue_attributes(QueueUrl=self.outputs[output], AttributeNames=names)
         return sum(int(answer["Attributes"][name]) for name in names)
 

@@ -16,6 +16,7 @@ class Delivery:
     message_id: str
     body: str
     receive_count: str
+    receipt: str
 
 
 def read_deliveries(event: Mapping[str, Any]) -> list[Delivery]:
@@ -37,4 +38,5 @@ def _read_delivery(record: Any, place: str) -> Delivery:
     if not isinstance(message_id, str) or not message_id or not isinstance(body, str):
         raise InvalidInput(place, "must have a messageId and a body")
     attributes = record.get("attributes") or {}
-    return Delivery(message_id, body, str(attributes.get("ApproximateReceiveCount", "1")))
+    receive_count = str(attributes.get("ApproximateReceiveCount", "1"))
+    return Delivery(message_id, body, receive_count, str(record.get("receiptHandle", "")))
