@@ -22,10 +22,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from command import environment, run_process
 from kizami.slots import floor_to_minute, format_instant, parse_instant, slots_between
 from ministack import DeployedStack, LocalAws, wait_until
 from polled_api import PolledApi, serving
@@ -44,6 +46,7 @@ CONTEXT = {
 }
 SKIPPED_MINUTES = 7
 PATIENCE_SECONDS = 240
+HOUR = timedelta(hours=1)
 
 
 @dataclass
@@ -243,19 +246,20 @@ def alarmed_messages(stack: DeployedStack) -> int:
     return int(sqs.get_queue_attributes(QueueUrl=url, AttributeNames=[name])["Attributes"][name])
 
 
-def test_a_dead_letter_that_is_redriven_after_its_cause_is_gone_is_stored(timeline: Timeline) -> None:
+def test_a_dead_letter_that_is_redriven_after_its_cause_is_gone_is_stored(
+    timeline: Timeline, tmp_path: Path
+) -> None:
     wait_until(lambda: timeline.stack.depth("DeadLetterQueueUrl") == 2, PATIENCE_SECONDS, "the dead letters")
     timeline.api.broken_slots.clear()
-    redrive(timeline.stack)
+    env = environment(**timeline.stack.aws.environment)
+    range_ = ("--from", format_instant(timeline.first_slot), "--to", format_instant(timeline.minute + HOUR))
+    aws = ("--backend", "aws", "--stack", timeline.stack.name, "--json")
+    listed = run_process("dead-letters", "list", *range_, *aws, cwd=tmp_path, env=env)
+    assert [dead["slotTime"] for dead in listed.json["deadLetters"]] == [format_instant(timeline.dying_slot)]
+    redriven = run_process("dead-letters", "redrive", *range_, *aws, cwd=tmp_path, env=env)
+    assert redriven.json == {"redriven": 1}, redriven.err
     wait_for_rows(timeline, [format_instant(timeline.dying_slot)])
-
-
-def redrive(stack: DeployedStack) -> None:
-    """Every dead letter once more onto the live queue (this local AWS has no StartMessageMoveTask)."""
-    sqs, dead_letters = stack.aws.client("sqs"), stack.outputs["DeadLetterQueueUrl"]
-    for dead in sqs.receive_message(QueueUrl=dead_letters, MaxNumberOfMessages=10)["Messages"]:
-        sqs.send_message(QueueUrl=stack.outputs["QueueUrl"], MessageBody=dead["Body"])
-        sqs.delete_message(QueueUrl=dead_letters, ReceiptHandle=dead["ReceiptHandle"])
+    assert timeline.stack.depth("DeadLetterQueueUrl") == 1  # nobody can understand it: it stays to be looked at
 
 
 def test_the_reconciler_fills_skipped_minutes_and_the_one_that_was_not_sent(timeline: Timeline) -> None:
