@@ -124,6 +124,12 @@ class DeployedStack:
         )
         return json.loads(answer["Payload"].read())
 
+    def fire(self, name: str, event: dict[str, Any]) -> None:
+        """Call a function as a rule does: nobody waits, and Lambda tries again if it fails."""
+        self.aws.client("lambda").invoke(
+            FunctionName=self.function_name(name), InvocationType="Event", Payload=json.dumps(event).encode()
+        )
+
     def rows(self, metric: str = "ai_response_count") -> dict[str, dict[str, Any]]:
         """The records of a metric by slot time, read as anybody else would read them."""
         pages = (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,30 +21,19 @@ INTERVAL_SECONDS = 5
 PATIENCE_SECONDS = 300
 
 
-@dataclass
-class Many:
-    """A deployment of many targets, whose Sender has been called for two minutes."""
-
-    stack: DeployedStack
-    minutes: list[datetime]
-    sent: list[Any]
-
-
-@pytest.fixture(scope="module")
-def many(aws: LocalAws, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Many]:
+@pytest.fixture
+def stack(aws: LocalAws, tmp_path: Path) -> Iterator[DeployedStack]:
     """200 targets from a kizami.toml; two of them need a key that is kept as a secret."""
     aws.client("secretsmanager").create_secret(Name="kizami/m000", SecretString="key-of-m000")
     aws.client("ssm").put_parameter(Name="/kizami/m001", Value="key-of-m001", Type="SecureString")
     with serving(PolledApi()) as api:
         api.keys = {"m000": "key-of-m000", "m001": "key-of-m001"}
-        config = tmp_path_factory.mktemp("many") / "kizami.toml"
+        config = tmp_path / "kizami.toml"
         config.write_text("\n".join(target_table(number, api.url) for number in range(TARGETS)))
-        template = synthesize(config=str(config), collector_batch_size="10", log_level="warn")
+        template = synthesize(config=str(config), collector_batch_size="10", visibility_seconds="30")
         stack = aws.deploy(template, "many-targets")
         stack.stop_rules()  # two minutes are enough
-        minute = floor_to_minute(datetime.now(UTC))
-        minutes = [minute - timedelta(minutes=1), minute]
-        yield Many(stack, minutes, [stack.invoke("sender", {"time": format_instant(time)}) for time in minutes])
+        yield stack
         stack.delete()
 
 
@@ -55,16 +44,30 @@ def target_table(number: int, url: str) -> str:
     return f'[[targets]]\nname = "{name}"\nurl = "{url}/{name}"\ninterval = "{INTERVAL_SECONDS}s"\n{headers}'
 
 
-def test_200_targets_store_every_slot_of_two_minutes(many: Many) -> None:
-    messages = TARGETS * 60 // INTERVAL_SECONDS
-    assert many.sent == [{"sent": messages, "failed": 0}] * 2
+def test_200_targets_store_every_slot_of_two_minutes(stack: DeployedStack) -> None:
+    end = floor_to_minute(datetime.now(UTC)) + timedelta(minutes=1)
+    for sent, minutes_ago in enumerate((2, 1), start=1):
+        # As a rule does it: Lambda tries again, should the Sender not get through on a busy machine.
+        stack.fire("sender", {"time": format_instant(end - timedelta(minutes=minutes_ago))})
+        wait_until(lambda sent=sent: len(reports(stack)) >= sent, PATIENCE_SECONDS, f"minute {sent} is sent")
+    wait_until(lambda: stack.depth("QueueUrl") == 0, PATIENCE_SECONDS, "an empty queue")
     # A target of the file has the lag of its interval: at each tick the window that has just ended.
-    start = many.minutes[0] - timedelta(seconds=INTERVAL_SECONDS)
+    start = end - timedelta(minutes=2, seconds=INTERVAL_SECONDS)
     slots = [format_instant(slot) for slot in slots_between(start, start + timedelta(minutes=2), INTERVAL_SECONDS)]
-    expected = {(f"m{number:03d}", slot) for number in range(TARGETS) for slot in slots}
-    wait_until(lambda: many.stack.depth("QueueUrl") == 0, PATIENCE_SECONDS, "an empty queue")
-    assert all_rows(many.stack) == expected
-    assert many.stack.depth("DeadLetterQueueUrl") == 0
+    assert all_rows(stack) == {(f"m{number:03d}", slot) for number in range(TARGETS) for slot in slots}
+    assert {report["failed"] for report in reports(stack)} == {0}
+    assert stack.depth("DeadLetterQueueUrl") == 0
+    print(
+        "ZZZ",
+        [l for l in stack.log_lines("collector") if l["message"] == "not collected"][:6],
+        reports(stack),
+        [l for l in stack.log_lines("sender") if l["level"] != "INFO"],
+    )
+
+
+def reports(stack: DeployedStack) -> list[dict[str, Any]]:
+    """What the Sender says at the end of each minute."""
+    return [line for line in stack.log_lines("sender") if line["message"] == "messages sent"]
 
 
 def all_rows(stack: DeployedStack) -> set[tuple[str, str]]:

@@ -71,7 +71,7 @@ def test_the_documents_say_what_the_estimate_says() -> None:
 @pytest.mark.parametrize("document", ["README.md", "README.ja.md", *sorted(p.name for p in DOCS.glob("*.md"))])
 def test_no_document_names_an_amount_that_the_estimate_does_not(document: str) -> None:
     text = read(document) if document.startswith("README") else read(f"docs/{document}")
-    written = set(re.findall(r"\$(\d[\d,]*(?:\.\d+)?)", text)) | set(re.findall(r"(\d[\d,]*\.\d+) ドル", text))
+    written = set(re.findall(r"\$(\d+(?:,\d+)*(?:\.\d+)?)", text)) | set(re.findall(r"([\d.,]+) ドル", text))
     parts = [amount for part in SEEDS for amount in (part.dollars, part.dollars_after_free)]
     seeds = sum(costs.SEED_ESTIMATE.values())
     exact = [TOTAL, AFTER, WATCHING, seeds, costs.PRICES["secret"].dollars, *parts, *PRODUCTION, sum(PRODUCTION)]
