@@ -57,12 +57,6 @@ def test_200_targets_store_every_slot_of_two_minutes(stack: DeployedStack) -> No
     assert all_rows(stack) == {(f"m{number:03d}", slot) for number in range(TARGETS) for slot in slots}
     assert {report["failed"] for report in reports(stack)} == {0}
     assert stack.depth("DeadLetterQueueUrl") == 0
-    print(
-        "ZZZ",
-        [l for l in stack.log_lines("collector") if l["message"] == "not collected"][:6],
-        reports(stack),
-        [l for l in stack.log_lines("sender") if l["level"] != "INFO"],
-    )
 
 
 def reports(stack: DeployedStack) -> list[dict[str, Any]]:
