@@ -22,8 +22,9 @@ up: $(VENV)/.runtime  ## run the whole pipeline here, with live data
 test: $(VENV)/.dev $(MINISTACK)/.done  ## run the tests
 	@$(BIN)/python -m pytest
 
-campaign: $(VENV)/.dev $(MINISTACK)/.done  ## the long tests: 200 targets on the local AWS
-	@$(BIN)/python -m pytest -m campaign
+campaign: $(VENV)/.dev  ## the long tests: a power loss at every write of the daemon, and a hundred kills
+	@KIZAMI_CRASH_POINTS=1000000 KIZAMI_KILLS=100 $(BIN)/python -m pytest -o timeout=3600 \
+	  tests/simulation/test_crash_points.py tests/simulation/test_faults.py
 
 check: $(VENV)/.dev  ## ruff, strict mypy, and the house's own rules
 	@$(BIN)/ruff check .

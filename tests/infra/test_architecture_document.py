@@ -110,6 +110,20 @@ def test_every_figure_of_the_architecture_is_the_templates() -> None:
     assert written == figures(synthesize())
 
 
+def test_the_sequences_wait_as_long_as_the_template_says() -> None:
+    template, text = synthesize(), (DOCS / "sequences.md").read_text(encoding="utf-8")
+    queue, companies = template.by_output("QueueUrl"), template.by_output("AggregationQueueUrl")
+    visibility, receives = queue["VisibilityTimeout"], queue["RedrivePolicy"]["maxReceiveCount"]
+    grace = template.environment("reconciler")["KIZAMI_GRACE_SECONDS"]
+    retry = int(template.environment("aggregation")["KIZAMI_AGGREGATION_RETRY_SECONDS"])
+    assert f"the message stays, hidden for {visibility} s" in text
+    assert f"60 s + {receives} × {visibility} s = {grace} s" in text
+    assert f"ChangeMessageVisibility, {retry} s" in text
+    assert f"Note over Q: {retry // 60} minutes" in text
+    assert f"visibility timeout, {companies['VisibilityTimeout'] // 60} minutes" in text
+    assert text.count(f"it fails {receives} times") == 2 == text.count("becomes a dead letter")
+
+
 def test_every_setting_of_the_context_has_its_row_with_its_default() -> None:
     rows = [*table_after("operations.md", "Settings"), *table_after("aggregation.md", "Settings")]
     written = {row[0].strip("`"): row[1] for row in rows}
