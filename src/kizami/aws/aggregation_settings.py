@@ -15,7 +15,9 @@ from kizami.aws.settings import (
 )
 from kizami.errors import ConfigurationError, InvalidInput
 from kizami.targets import SecretReference, parse_reference
-from kizami.urls import require_base_url
+from kizami.urls import configured_url
+
+API_BASE_URL = "AGGREGATION_API_BASE_URL"
 
 DEFAULT_RETRY_SECONDS = 300
 
@@ -46,21 +48,12 @@ def aggregation_settings(environment: Environment) -> AggregationSettings:
     return AggregationSettings(
         require_table_name(environment, "COMPANY_TABLE_NAME"),
         require_table_name(environment, "POINTS_TABLE_NAME"),
-        _require_url(environment, "AGGREGATION_API_BASE_URL"),
+        configured_url(require_variable(environment, API_BASE_URL), API_BASE_URL),
         require_zone(environment.get("AGGREGATION_TZ") or DEFAULT_ZONE, "AGGREGATION_TZ"),
         _read_reference(environment, "KIZAMI_API_KEY"),
         require_queue_url(environment) if environment.get("QUEUE_URL") else None,
         int(read_number(environment, "KIZAMI_AGGREGATION_RETRY_SECONDS", DEFAULT_RETRY_SECONDS)),
     )
-
-
-def _require_url(environment: Environment, name: str) -> str:
-    url = require_variable(environment, name)
-    try:
-        require_base_url(url)
-    except InvalidInput as error:
-        raise ConfigurationError(name, error.problem) from None
-    return url
 
 
 def _read_reference(environment: Environment, name: str) -> SecretReference | None:
