@@ -60,6 +60,7 @@ class Fetcher:
 
     def __init__(self, bell: Bell | None = None) -> None:
         self._bell = bell
+        self._bell_descriptor = bell.fileno() if bell else None
         self._poller = new_poller()
         if bell:
             self._poller.watch(bell.fileno(), IN)
@@ -92,7 +93,7 @@ class Fetcher:
         if self._timer is not None:
             seconds = min(seconds, self._timer - time.monotonic())
         for descriptor, ready in self._poller.wait(max(0.0, seconds)):
-            if self._bell and descriptor == self._bell.fileno():
+            if self._bell and descriptor == self._bell_descriptor:
                 self._bell.hush()
             else:
                 self._multi.socket_action(descriptor, ready)
