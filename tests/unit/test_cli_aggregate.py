@@ -277,9 +277,9 @@ def test_a_ctrl_c_that_comes_while_libcurl_calls_back_is_heard_too(directory: Pa
         "main(sys.argv[1:])\n"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    with FaultServer(faults.hang_before_headers) as hanging:
-        (directory / "kizami.toml").write_text(f'[[targets]]\nname = "calls"\nurl = "{hanging.url}"\n')
-        for verb in (["doctor"], ["aggregate", *on(hanging.url)]):
+    with FaultServer(faults.answer()) as server:
+        (directory / "kizami.toml").write_text(f'[[targets]]\nname = "calls"\nurl = "{server.url}"\n')
+        for verb in (["doctor"], ["aggregate", *on(server.url)]):
             command = [sys.executable, "-c", script, *verb]
             ended = subprocess.run(command, env=environment, capture_output=True, timeout=60)
             assert (ended.returncode, ended.stdout, ended.stderr.strip()) == (130, b"", b"")
