@@ -65,10 +65,19 @@ class TestTheDefault:
     def test_on_a_terminal_it_shows_a_live_view(self, tmp_path: Path) -> None:
         with FaultServer(faults.answer(4)) as server:
             configured(tmp_path, every_second(server))
-            shown = on_a_terminal(tmp_path, until=b"calls", keys=b"\x03")
+            shown = on_a_terminal(tmp_path, "xterm", until=b"calls", keys=b"\x03")
         assert b"calls" in shown
+        assert b"1 target \xc2\xb7 up 0:00:0" in shown
         assert b"coverage of the last hour" in shown
         assert b"lateness p50" in shown
+
+    def test_on_a_terminal_that_only_prints_lines_it_prints_its_rows(self, tmp_path: Path) -> None:
+        with FaultServer(faults.answer(4)) as server:
+            configured(tmp_path, every_second(server))
+            shown = on_a_terminal(tmp_path, "dumb", until=b"calls", keys=b"\x03")
+        assert b"\x1b" not in shown
+        (row, *_) = [json.loads(line) for line in shown.splitlines() if line.startswith(b"{")]
+        assert (row["metricName"], row["count"]) == ("calls", 4)
 
     @pytest.mark.usefixtures("port_3000")
     def test_a_stranger_on_the_mock_apis_port_is_named_with_a_remedy(self, tmp_path: Path) -> None:
@@ -118,6 +127,30 @@ class TestStopping:
         assert ended.returncode == 0, ended.stderr
         assert json.loads(ended.stdout)["metricName"] == "calls"
         assert b"Traceback" not in ended.stderr
+
+    def test_rows_that_cannot_be_written_to_stdout_are_told_once_and_stored_all_the_same(
+        self, tmp_path: Path
+    ) -> None:
+        with FaultServer(faults.answer()) as server, open("/dev/full", "wb") as full:
+            configured(tmp_path, every_second(server))
+            with (tmp_path / "log").open("wb") as log:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "kizami.cli.main", "up"],
+                    cwd=tmp_path,
+                    env=os.environ | {"PYTHONPATH": str(SOURCES)},
+                    stdout=full,
+                    stderr=log,
+                )
+            try:
+                wait_for(lambda: len(asked_slots(server)) >= 4, "polls that go on")
+            finally:
+                process.send_signal(signal.SIGTERM)
+                process.wait(timeout=30)
+        words = (tmp_path / "log").read_text()
+        assert words.count("stdout cannot be written") == 1
+        assert "Traceback" not in words
+        with Reader.opened(tmp_path / "kizami.db") as reader:
+            assert len(list(reader.records("calls", *EVER))) >= 3
 
 
 class TestOneDaemon:
@@ -248,12 +281,12 @@ def gapless(slots: list[datetime], at_least: int) -> bool:
     return len(found) >= at_least and found[-1] - found[0] == timedelta(seconds=len(found) - 1)
 
 
-def on_a_terminal(directory: Path, until: bytes, keys: bytes) -> bytes:
+def on_a_terminal(directory: Path, kind: str, until: bytes, keys: bytes) -> bytes:
     """What `kizami up` shows on a terminal of its own until that is shown; then these keys are pressed."""
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(directory)
-        os.environ.update(PYTHONPATH=str(SOURCES), TERM="xterm", COLUMNS="120")
+        os.environ.update(PYTHONPATH=str(SOURCES), TERM=kind, COLUMNS="120")
         os.execv(sys.executable, [sys.executable, "-m", "kizami.cli.main", "up"])
     shown = b""
     pressed = False

@@ -160,10 +160,7 @@ def _lines(facts: Facts) -> Iterator[tuple[str, str]]:
     queue = f"queue: {depth.delayed:,} planned, {depth.in_flight:,} in hand, {depth.waiting:,} waiting"
     yield f"{queue} · dead letters: {depth.dead:,}", "red" if depth.dead else ""
     if facts.failing:
-        yield (
-            f"{plural(facts.failing, 'target')} failing; the log above and `kizami dead-letters list` say why",
-            "red",
-        )
+        yield f"failing: {plural(facts.failing, 'target')}; the log and `kizami dead-letters list` say why", "red"
 
 
 def _table(records: list[StoredRecord], heading_style: str) -> Table:
