@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import select
+import shlex
 import signal
 import socket
 import subprocess
@@ -242,6 +243,42 @@ class TestConfiguration:
             configured(tmp_path, every_second(server, lag=0))
             with Daemon(tmp_path) as daemon:
                 assert daemon.wait_for_log("before its windows have ended")["metric"] == "calls"
+
+
+def documented_command(beginning: str) -> list[str]:
+    """The words of a command in docs/one-machine.md."""
+    document = (SOURCES.parent / "docs" / "one-machine.md").read_text("utf-8")
+    (line,) = [line for line in document.splitlines() if line.startswith(f"    {beginning}")]
+    return shlex.split(line)
+
+
+class TestBackup:
+    def test_a_copy_made_beside_the_daemon_is_restored_and_what_came_after_it_is_caught_up_with(
+        self, tmp_path: Path
+    ) -> None:
+        python, *backup = documented_command(".venv/bin/python -m apsw")
+        assert python == ".venv/bin/python"
+        with FaultServer(faults.answer()) as server:
+            configured(tmp_path, every_second(server))
+            with Daemon(tmp_path) as daemon:
+                first, *_ = slots_of(daemon.wait_for_rows(2), "calls")
+                subprocess.run([sys.executable, *backup], cwd=tmp_path, check=True, timeout=60)
+                wait_for_later_slots(daemon, "calls", 2)
+                daemon.process.kill()
+                daemon.wait()
+            before = set(slots_of(daemon.rows, "calls"))
+            for file in documented_command("rm -f ")[2:]:
+                (tmp_path / file).unlink(missing_ok=True)
+            _, copy, restored = documented_command("cp ")
+            (tmp_path / copy).rename(tmp_path / restored)
+            assert not before <= set(daemon.stored("calls", *EVER))
+            with Daemon(tmp_path) as daemon:
+                wait_for(lambda: before <= set(daemon.stored("calls", *EVER)), "what came after the copy")
+                last = wait_for_later_slots(daemon, "calls", 1)
+                wait_for(
+                    lambda: gapless([s for s in daemon.stored("calls", *EVER) if first <= s <= last], at_least=5),
+                    "no gap",
+                )
 
 
 class TestVerbsBesideIt:
