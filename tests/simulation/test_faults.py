@@ -141,10 +141,11 @@ def test_stopped_for_longer_than_the_visibility_timeout_it_asks_for_nothing_twic
 
     with FaultServer(slowly) as server:
         configured(tmp_path, every_second(server, timeout=30))
-        with Daemon(tmp_path, "--visibility-seconds", "1") as daemon:
+        # Taken five seconds ahead, a message is visible again a little after its moment.
+        with Daemon(tmp_path, "--visibility-seconds", "0.1") as daemon:
             first = parse_instant(daemon.wait_for_rows(2)[0]["slotTime"])
             os.kill(daemon.process.pid, signal.SIGSTOP)
-            time.sleep(3)
+            time.sleep(4)
             os.kill(daemon.process.pid, signal.SIGCONT)
             end = floor_to_slot(datetime.now(UTC), 1)
             wait_for(lambda: missing(daemon.database, "calls", first, end) == 0, "the slots of the stop")
@@ -211,11 +212,15 @@ def test_with_a_full_disk_memory_is_bounded_and_polling_stops_before_it_grows(
     blocker.close()
 
 
-def test_an_answer_that_takes_longer_than_all_receives_is_stored_and_not_dead(tmp_path: Path) -> None:
+def test_an_answer_that_takes_longer_than_all_receives_is_stored_and_not_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its visibility runs out again and again, but there is one daemon: the message is in our own hands."""
+    from kizami.local import writer as module
     from kizami.local.clock import SystemClock
     from kizami.local.writer import Delivery, QueueLimits, Work, Writer
 
+    monkeypatch.setattr(module, "LOOK_AHEAD_MS", 50)
     known_since(tmp_path, datetime.now(UTC))
     path = tmp_path / "kizami.db"
     deliveries: list[Delivery] = []

@@ -59,7 +59,7 @@ def test_every_table_of_the_file_is_described() -> None:
 @pytest.mark.parametrize(
     "claim",
     [
-        f"handed out {'one' if LOOK_AHEAD_MS == 1000 else LOOK_AHEAD_MS} second ahead",
+        f"handed out up to {'five seconds' if LOOK_AHEAD_MS == 5000 else LOOK_AHEAD_MS} ahead",
         f"after {Options().retry_seconds:g} s, then "
         + ", ".join(f"{Options().retry_seconds * FACTOR**n:g}" for n in (1, 2))
         + f" and {Options().retry_seconds * FACTOR**3:g} s",
