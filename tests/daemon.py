@@ -20,7 +20,7 @@ from kizami.local.reader import Reader
 from kizami.slots import parse_instant
 
 SOURCES = Path(__file__).parent.parent / "src"
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60  # of a machine that is busy with something else; nothing waits longer than it must
 
 
 def toml(targets: Sequence[Mapping[str, Any]]) -> str:

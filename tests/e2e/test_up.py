@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 import fault_server as faults
-from daemon import SOURCES, Daemon, slots_of, toml, wait_for
+from daemon import PATIENCE_SECONDS, SOURCES, Daemon, slots_of, toml, wait_for
 from fault_server import FaultServer
 from kizami.local.database import open_database
 from kizami.local.reader import Reader
@@ -327,7 +327,7 @@ def on_a_terminal(directory: Path, kind: str, until: bytes, keys: bytes) -> byte
         os.execv(sys.executable, [sys.executable, "-m", "kizami.cli.main", "up"])
     shown = b""
     pressed = False
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         if select.select([terminal], [], [], 0.1)[0]:
             try:

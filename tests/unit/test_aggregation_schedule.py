@@ -148,7 +148,7 @@ def schedule(url: str, *companies: str, every_seconds: int = 3600) -> Aggregatio
     return AggregationSchedule(tuple(ScheduledCompany(name, key) for name in companies), every_seconds, url, TOKYO)
 
 
-def wait_until(condition: Callable[[], Any], seconds: float = 30) -> None:
+def wait_until(condition: Callable[[], Any], seconds: float = 90) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

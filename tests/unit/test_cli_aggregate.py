@@ -286,7 +286,7 @@ def test_a_ctrl_c_that_comes_while_libcurl_calls_back_is_heard_too(directory: Pa
     assert lock_of(directory) is None
 
 
-def wait_until(condition: Any, seconds: float = 30) -> None:
+def wait_until(condition: Any, seconds: float = 90) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
