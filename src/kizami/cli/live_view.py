@@ -134,9 +134,7 @@ class LiveView:
 
 def picture(facts: Facts, height: int, *, styled: bool) -> Group:
     """What is shown, in so many lines at most; plain text unless `styled`."""
-    lines = [
-        Text(words, style if styled else "", no_wrap=True, overflow="ellipsis") for words, style in _lines(facts)
-    ]
+    lines = [_line(words, style if styled else "") for words, style in _lines(facts)]
     room = max(1, min(_ROWS, height - len(lines) - 2))
     return Group(*lines, _table(facts.records[-room:], "bold" if styled else ""))
 
@@ -153,10 +151,8 @@ def _lines(facts: Facts) -> Iterator[tuple[str, str]]:
     yield f"kizami · {plural(facts.targets, 'target')} · up {up} · {facts.database}", "bold"
     covered = completeness_text(coverage) if coverage.expected else "nothing due yet"
     lateness = f"p50 {late.p50_ms} ms, p99 {late.p99_ms} ms" if late.polls else "no polls yet"
-    yield (
-        f"coverage of the last hour {covered} · lateness {lateness}",
-        "green" if coverage.ratio == 1 else "yellow",
-    )
+    colour = "green" if coverage.ratio == 1 else "yellow"
+    yield f"coverage of the last hour {covered} · lateness {lateness}", colour
     queue = f"queue: {depth.delayed:,} planned, {depth.in_flight:,} in hand, {depth.waiting:,} waiting"
     yield f"{queue} · dead letters: {depth.dead:,}", "red" if depth.dead else ""
     if facts.failing:
