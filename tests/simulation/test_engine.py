@@ -215,6 +215,47 @@ class TestTargetsThatMisbehave:
         assert stored.late_ms >= 3000
 
 
+class Gauge:
+    """How many requests are in hand at once, and the most there were; with `total` of several servers."""
+
+    def __init__(self, total: Gauge | None = None) -> None:
+        self._total = total
+        self._lock = threading.Lock()
+        self._now = 0
+        self.most = 0
+
+    def add(self, number: int) -> None:
+        with self._lock:
+            self._now += number
+            self.most = max(self.most, self._now)
+        if self._total:
+            self._total.add(number)
+
+    def answer_slowly(self, exchange: faults.Exchange) -> None:
+        self.add(1)
+        exchange.stopping.wait(0.1)
+        self.add(-1)  # before the answer, after which the next request may come
+        faults.answer()(exchange)
+
+
+def test_no_more_requests_are_in_flight_than_allowed_in_all_and_to_one_host(tmp_path: Path) -> None:
+    total = Gauge()
+    one, other = Gauge(total), Gauge(total)
+    limits = Options(max_in_flight=5, max_per_host=3, spread=False)
+    with FaultServer(one.answer_slowly) as first, FaultServer(other.answer_slowly) as second:
+        servers = [first, second] * 6
+        targets = [
+            every_second(server, f"t{number}", interval_seconds=2, lag_seconds=2, timeout_seconds=30.0)
+            for number, server in enumerate(servers)
+        ]
+        with running(tmp_path / "kizami.db", *targets, options=limits) as shown:
+            wait_for(lambda: len(shown) >= 24, "two rounds of everybody")
+    assert one.most <= 3
+    assert other.most <= 3
+    assert total.most <= 5  # without the limits all twelve are
+    assert all(each.receives == 1 for each in shown)
+
+
 class TestSpread:
     def test_targets_are_planned_in_turn_over_the_interval_and_none_is_asked_before_its_moment(
         self, tmp_path: Path
