@@ -11,6 +11,7 @@ import apsw
 import pytest
 
 from kizami.errors import StoreError
+from kizami.local import database
 from kizami.local.database import open_database
 from kizami.local.store import SqliteMetricStore
 from kizami.messages import MetricRecord
@@ -82,3 +83,35 @@ def test_the_file_itself_refuses_to_change_a_stored_slot(store: SqliteMetricStor
     store.put_if_absent(record())
     with pytest.raises(apsw.ConstraintError, match="never changes"):
         open_database(path).execute("UPDATE slots SET count = 9")
+
+
+def test_a_file_of_the_first_version_is_brought_up_to_date_with_its_rows(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "MIGRATIONS", database.MIGRATIONS[:1])
+    old = SqliteMetricStore(path, create=True)
+    old.put_if_absent(record())
+    old.close()
+    monkeypatch.undo()
+    new = SqliteMetricStore(path)
+    assert list(new.query("ai_response_count", SLOT, LATER)) == [record()]
+    new.close()
+    connection = open_database(path)
+    assert connection.execute("PRAGMA user_version").get == len(database.MIGRATIONS)
+    assert connection.execute("SELECT count(*) FROM points").get == 0
+    connection.close()
+
+
+def test_a_copy_made_by_vacuum_is_used_like_the_file_it_was_made_from(
+    store: SqliteMetricStore, path: Path
+) -> None:
+    """Such a copy has a rollback journal, with which readers and the daemon would hold up each other."""
+    store.put_if_absent(record())
+    copy = path.with_name("copy.db")
+    connection = open_database(path)
+    connection.execute("VACUUM INTO ?", (str(copy),))
+    connection.close()
+    restored = open_database(copy)
+    assert restored.execute("PRAGMA journal_mode").get == "wal"
+    assert restored.execute("SELECT count FROM slots").get == 7
+    restored.close()

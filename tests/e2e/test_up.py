@@ -6,22 +6,25 @@ import json
 import os
 import pty
 import select
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 import fault_server as faults
-from daemon import SOURCES, Daemon, slots_of, toml, wait_for
+from daemon import PATIENCE_SECONDS, SOURCES, Daemon, slots_of, toml, wait_for
 from fault_server import FaultServer
 from kizami.local.database import open_database
 from kizami.local.reader import Reader
+from sole_port import sole_use_of_port
 
 EVER = datetime(2020, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 
@@ -40,7 +43,14 @@ def asked_slots(server: FaultServer) -> Counter[str]:
     return Counter(request.query["from"][0] for request in server.requests)
 
 
+@pytest.fixture
+def port_3000() -> Iterator[None]:
+    with sole_use_of_port(3000):
+        yield
+
+
 class TestTheDefault:
+    @pytest.mark.usefixtures("port_3000")
     def test_a_newcomer_sees_rows_of_the_mock_api_and_ctrl_c_ends_it_cleanly(self, tmp_path: Path) -> None:
         with Daemon(tmp_path) as daemon:
             rows = daemon.wait_for_rows(2)
@@ -56,12 +66,21 @@ class TestTheDefault:
     def test_on_a_terminal_it_shows_a_live_view(self, tmp_path: Path) -> None:
         with FaultServer(faults.answer(4)) as server:
             configured(tmp_path, every_second(server))
-            shown = on_a_terminal(tmp_path, until=b"calls", keys=b"\x03")
+            shown = on_a_terminal(tmp_path, "xterm", until=b"calls", keys=b"\x03")
         assert b"calls" in shown
         assert b" 1 target \xc2\xb7 up 0:00:" in shown
         assert b"coverage of the last hour" in shown
         assert b"lateness p50" in shown
 
+    def test_on_a_terminal_that_only_prints_lines_it_prints_its_rows(self, tmp_path: Path) -> None:
+        with FaultServer(faults.answer(4)) as server:
+            configured(tmp_path, every_second(server))
+            shown = on_a_terminal(tmp_path, "dumb", until=b"calls", keys=b"\x03")
+        assert b"\x1b" not in shown
+        (row, *_) = [json.loads(line) for line in shown.splitlines() if line.startswith(b"{")]
+        assert (row["metricName"], row["count"]) == ("calls", 4)
+
+    @pytest.mark.usefixtures("port_3000")
     def test_a_stranger_on_the_mock_apis_port_is_named_with_a_remedy(self, tmp_path: Path) -> None:
         with socket.socket() as stranger:
             stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -110,6 +129,30 @@ class TestStopping:
         assert json.loads(ended.stdout)["metricName"] == "calls"
         assert b"Traceback" not in ended.stderr
 
+    def test_rows_that_cannot_be_written_to_stdout_are_told_once_and_stored_all_the_same(
+        self, tmp_path: Path
+    ) -> None:
+        with FaultServer(faults.answer()) as server, open("/dev/full", "wb") as full:
+            configured(tmp_path, every_second(server))
+            with (tmp_path / "log").open("wb") as log:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "kizami.cli.main", "up"],
+                    cwd=tmp_path,
+                    env=os.environ | {"PYTHONPATH": str(SOURCES)},
+                    stdout=full,
+                    stderr=log,
+                )
+            try:
+                wait_for(lambda: len(asked_slots(server)) >= 4, "polls that go on")
+            finally:
+                process.send_signal(signal.SIGTERM)
+                process.wait(timeout=30)
+        words = (tmp_path / "log").read_text()
+        assert words.count("stdout cannot be written") == 1
+        assert "Traceback" not in words
+        with Reader.opened(tmp_path / "kizami.db") as reader:
+            assert len(list(reader.records("calls", *EVER))) >= 3
+
 
 class TestOneDaemon:
     def test_a_second_one_ends_at_once_and_names_the_first(self, tmp_path: Path) -> None:
@@ -145,13 +188,11 @@ class TestConfiguration:
                 assert "targets[0].name" in refusal["reason"]
                 configured(tmp_path, calls, every_second(server, "errors"))
                 wait_for(lambda: slots_of(daemon.rows, "errors"), "rows of the new target")
-                before = len(slots_of(daemon.rows, "calls"))
                 configured(tmp_path, every_second(server, "errors"))
-                daemon.wait_for_log("in force")
-                wait_for(lambda: len(slots_of(daemon.rows, "errors")) >= 5, "more rows of what stays")
+                daemon.wait_for_log("in force", times=2)
+                later = wait_for_later_slots(daemon, "errors", 2)
                 assert daemon.stop() == 0
-            calls_after = len(slots_of(daemon.rows, "calls"))
-        assert before <= calls_after < before + 5
+        assert max(slots_of(daemon.rows, "calls")) < later
         assert max(asked_slots(server).values()) <= 2  # once a metric, though it was planned anew twice
         slots = slots_of(daemon.rows, "errors")
         assert slots == sorted(set(slots))
@@ -164,10 +205,8 @@ class TestConfiguration:
                 wait_for(lambda: len(slots_of(daemon.rows, "calls")) >= 2, "rows before the pause")
                 configured(tmp_path, every_second(server, enabled=False), others)
                 daemon.wait_for_log("in force")
-                time.sleep(0.5)
-                pausing = len(slots_of(daemon.rows, "calls"))
-                wait_for(lambda: len(slots_of(daemon.rows, "others")) >= pausing + 4, "rows of the others")
-                assert len(slots_of(daemon.rows, "calls")) == pausing
+                later = wait_for_later_slots(daemon, "others", 3)
+                assert max(slots_of(daemon.rows, "calls")) < later
                 configured(tmp_path, every_second(server), others)
                 wait_for(lambda: [row for row in daemon.rows if row["backfilled"]], "the pause to be filled")
                 wait_for(lambda: gapless(slots_of(daemon.rows, "calls"), at_least=6), "no gap")
@@ -206,6 +245,42 @@ class TestConfiguration:
                 assert daemon.wait_for_log("before its windows have ended")["metric"] == "calls"
 
 
+def documented_command(beginning: str) -> list[str]:
+    """The words of a command in docs/one-machine.md."""
+    document = (SOURCES.parent / "docs" / "one-machine.md").read_text("utf-8")
+    (line,) = [line for line in document.splitlines() if line.startswith(f"    {beginning}")]
+    return shlex.split(line)
+
+
+class TestBackup:
+    def test_a_copy_made_beside_the_daemon_is_restored_and_what_came_after_it_is_caught_up_with(
+        self, tmp_path: Path
+    ) -> None:
+        python, *backup = documented_command(".venv/bin/python -m apsw")
+        assert python == ".venv/bin/python"
+        with FaultServer(faults.answer()) as server:
+            configured(tmp_path, every_second(server))
+            with Daemon(tmp_path) as daemon:
+                first, *_ = slots_of(daemon.wait_for_rows(2), "calls")
+                subprocess.run([sys.executable, *backup], cwd=tmp_path, check=True, timeout=60)
+                wait_for_later_slots(daemon, "calls", 2)
+                daemon.process.kill()
+                daemon.wait()
+            before = set(slots_of(daemon.rows, "calls"))
+            for file in documented_command("rm -f ")[2:]:
+                (tmp_path / file).unlink(missing_ok=True)
+            _, copy, restored = documented_command("cp ")
+            (tmp_path / copy).rename(tmp_path / restored)
+            assert not before <= set(daemon.stored("calls", *EVER))
+            with Daemon(tmp_path) as daemon:
+                wait_for(lambda: before <= set(daemon.stored("calls", *EVER)), "what came after the copy")
+                last = wait_for_later_slots(daemon, "calls", 1)
+                wait_for(
+                    lambda: gapless([s for s in daemon.stored("calls", *EVER) if first <= s <= last], at_least=5),
+                    "no gap",
+                )
+
+
 class TestVerbsBesideIt:
     def test_a_slot_that_another_process_sends_is_asked_for(self, tmp_path: Path) -> None:
         from kizami.local.clock import SystemClock
@@ -227,21 +302,32 @@ class TestVerbsBesideIt:
         assert (stored.count, stored.backfilled) == (3, True)
 
 
+def wait_for_later_slots(daemon: Daemon, metric: str, count: int) -> datetime:
+    """Wait until so many slots that begin after this moment are stored; the first of them."""
+    now = datetime.now(UTC)
+
+    def later() -> list[datetime]:
+        return sorted(slot for slot in slots_of(daemon.rows, metric) if slot > now)
+
+    wait_for(lambda: len(later()) >= count, f"{count} more slots of {metric}")
+    return later()[0]
+
+
 def gapless(slots: list[datetime], at_least: int) -> bool:
     found = sorted(set(slots))
     return len(found) >= at_least and found[-1] - found[0] == timedelta(seconds=len(found) - 1)
 
 
-def on_a_terminal(directory: Path, until: bytes, keys: bytes) -> bytes:
+def on_a_terminal(directory: Path, kind: str, until: bytes, keys: bytes) -> bytes:
     """What `kizami up` shows on a terminal of its own until that is shown; then these keys are pressed."""
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(directory)
-        os.environ.update(PYTHONPATH=str(SOURCES), TERM="xterm", COLUMNS="120")
+        os.environ.update(PYTHONPATH=str(SOURCES), TERM=kind, COLUMNS="120")
         os.execv(sys.executable, [sys.executable, "-m", "kizami.cli.main", "up"])
     shown = b""
     pressed = False
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         if select.select([terminal], [], [], 0.1)[0]:
             try:

@@ -208,6 +208,22 @@ def test_the_verbs_answer_over_two_weeks(two_weeks: Path) -> None:
     assert 600 < len(rows) <= 721
 
 
+def test_the_verbs_answer_over_a_thousand_targets(tmp_path: Path) -> None:
+    names = [f"t{number:03}" for number in range(1000)]
+    start = floor_to_slot(datetime.now(UTC) - timedelta(hours=1))  # so that no slot may still be on its way
+    make_database(tmp_path / "kizami.db", {name: range(240 - (name == "t500")) for name in names}, start)
+    targets = (f'[[targets]]\nname = "{name}"\nurl = "http://127.0.0.1:9"\n' for name in names)
+    (tmp_path / "kizami.toml").write_text("".join(targets))
+    status = run_process("status", "--json", cwd=tmp_path).json
+    assert len(status["metrics"]) == 1000
+    assert status["coverage"]["day"]["stored"] == 239_999
+    until = (start + timedelta(seconds=5 * 240)).isoformat()
+    (gap,) = run_process("gaps", "--from", "-2h", "--to", until, "--json", cwd=tmp_path).json["gaps"]
+    assert (gap["metricName"], gap["slots"]) == ("t500", 1)
+    found = run_process("query", "t500", "--from", start.isoformat(), "--to", until, cwd=tmp_path)
+    assert "239/240" in found.err
+
+
 def _peak_kilobytes(arguments: list[str], cwd: Path) -> int:
     """The most memory that a run has had, as a process of its own measures it."""
     code = (

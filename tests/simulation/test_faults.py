@@ -123,7 +123,11 @@ def test_a_new_target_has_no_past_and_catch_up_ends_where_it_is_told_to(tmp_path
         ]
         configured(tmp_path, *targets)
         with Daemon(tmp_path):
-            wait_for(lambda: min(asked(short), default=now) <= now - timedelta(seconds=50), "a minute of the past")
+            # Measured from when it happens, because the daemon may take its time to start.
+            wait_for(
+                lambda: min(asked(short), default=now) <= datetime.now(UTC) - timedelta(seconds=50),
+                "a minute of the past",
+            )
             wait_for(lambda: len(asked(off)) >= 2 and len(asked(new)) >= 2, "live polls")
     assert min(asked(short)) >= now - timedelta(seconds=62)
     assert min(asked(off)) >= now - 2 * SECOND
@@ -137,10 +141,11 @@ def test_stopped_for_longer_than_the_visibility_timeout_it_asks_for_nothing_twic
 
     with FaultServer(slowly) as server:
         configured(tmp_path, every_second(server, timeout=30))
-        with Daemon(tmp_path, "--visibility-seconds", "1") as daemon:
+        # Taken five seconds ahead, a message is visible again a little after its moment.
+        with Daemon(tmp_path, "--visibility-seconds", "0.1") as daemon:
             first = parse_instant(daemon.wait_for_rows(2)[0]["slotTime"])
             os.kill(daemon.process.pid, signal.SIGSTOP)
-            time.sleep(3)
+            time.sleep(4)
             os.kill(daemon.process.pid, signal.SIGCONT)
             end = floor_to_slot(datetime.now(UTC), 1)
             wait_for(lambda: missing(daemon.database, "calls", first, end) == 0, "the slots of the stop")
@@ -205,6 +210,33 @@ def test_with_a_full_disk_memory_is_bounded_and_polling_stops_before_it_grows(
     assert blocker.execute("SELECT count(*) FROM slots").get == 5
     assert blocker.execute("SELECT count(*) FROM messages").get == 0
     blocker.close()
+
+
+def test_an_answer_that_takes_longer_than_all_receives_is_stored_and_not_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its visibility runs out again and again, but there is one daemon: the message is in our own hands."""
+    from kizami.local import writer as module
+    from kizami.local.clock import SystemClock
+    from kizami.local.writer import Delivery, QueueLimits, Work, Writer
+
+    monkeypatch.setattr(module, "LOOK_AHEAD_MS", 50)
+    known_since(tmp_path, datetime.now(UTC))
+    path = tmp_path / "kizami.db"
+    deliveries: list[Delivery] = []
+    limits = QueueLimits(receive_limit=1, visibility_seconds=0.01, old_per_second=100)
+    writer = Writer(path, SystemClock(), limits, deliveries.append, lambda: 0)
+    now_ms = int(SystemClock().milliseconds())
+    writer.start()
+    writer.submit(Work(sent=[[1, 0, 1, now_ms, now_ms]]))
+    wait_for(lambda: sum(len(each.taken) for each in deliveries) >= 2, "a second handing out")
+    writer.submit(Work(stored=[[1, 0, 7, now_ms, 0, 1, 0]]))
+    wait_for(lambda: deliveries[-1].written.stored, "the row")
+    writer.close(5)
+    with Reader.opened(path) as reader:
+        tables = ("slots", "messages", "dead_letters")
+        counts = [next(iter(reader.rows(f"SELECT count(*) FROM {table}", ()))) for table in tables]
+    assert counts == [(1,), (0,), (0,)]
 
 
 class TestFilesItRefuses:

@@ -264,7 +264,29 @@ def test_ctrl_c_releases_the_lock_and_is_exit_code_130(directory: Path) -> None:
     assert lock_of(directory) is None
 
 
-def wait_until(condition: Any, seconds: float = 30) -> None:
+def test_a_ctrl_c_that_comes_while_libcurl_calls_back_is_heard_too(directory: Path) -> None:
+    """An exception that is raised in such a callback comes out as a failure of libcurl, so none may be."""
+    script = (
+        "import os, signal, sys\n"
+        "from kizami.cli.main import main\n"
+        "from kizami.local.fetch import Fetcher\n"
+        "def interrupt(self, *arguments, set_timer=Fetcher._set_timer):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    set_timer(self, *arguments)\n"
+        "Fetcher._set_timer = interrupt\n"
+        "main(sys.argv[1:])\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with FaultServer(faults.answer()) as server:
+        (directory / "kizami.toml").write_text(f'[[targets]]\nname = "calls"\nurl = "{server.url}"\n')
+        for verb in (["doctor"], ["aggregate", *on(server.url)]):
+            command = [sys.executable, "-c", script, *verb]
+            ended = subprocess.run(command, env=environment, capture_output=True, timeout=60)
+            assert (ended.returncode, ended.stdout, ended.stderr.strip()) == (130, b"", b"")
+    assert lock_of(directory) is None
+
+
+def wait_until(condition: Any, seconds: float = 90) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from command import Command
+from command import Command, environment
 from kizami.aggregation.schedule import parse_schedule
 from kizami.cli.exit_codes import CONFIGURATION, FAILURE, OK, USAGE
 from kizami.cli.init import TEMPLATE
@@ -138,6 +139,27 @@ class TestCompletion:
     def test_the_script_of_bash_is_valid(self, kizami: Command) -> None:
         script = kizami("completion", "bash").out
         assert subprocess.run(["bash", "-n"], input=script, text=True, timeout=30).returncode == 0
+
+    def test_bash_completes_verbs_options_values_and_metrics(self, kizami: Command, tmp_path: Path) -> None:
+        make_database(tmp_path / "kizami.db", {"calls": [0]})
+        program = tmp_path / "kizami"
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m kizami.cli.main "$@"\n')
+        program.chmod(0o755)
+        asked = ["st", "query ca", "query --la", "export --format p", "dead-letters re"]
+        lines = "\n".join(
+            f"COMP_WORDS=(kizami {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); COMPREPLY=(); "
+            '_kizami_completion kizami; echo "${COMPREPLY[*]}"'
+            for words in asked
+        )
+        done = subprocess.run(
+            ["bash", "-c", f"{kizami('completion', 'bash').out}\n{lines}"],
+            cwd=tmp_path,
+            env=environment(PATH=f"{tmp_path}:{os.environ['PATH']}", PYTHONPATH=os.pathsep.join(sys.path)),
+            capture_output=True,
+            text=True,
+            timeout=110,
+        )
+        assert done.stdout.split() == ["status", "calls", "--last", "parquet", "redrive"], done.stderr
 
     def test_another_shell_is_refused(self, kizami: Command) -> None:
         assert kizami("completion", "tcsh").code == USAGE

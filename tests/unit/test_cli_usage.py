@@ -22,6 +22,12 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     ("arguments", "line"),
     [
         (["nope"], "kizami: No such command 'nope' (see kizami --help)\n"),
+        (["qurey"], "kizami: No such command 'qurey'; did you mean query? (see kizami --help)\n"),
+        (
+            ["status", "--database", "."],
+            "kizami: Invalid value for '--database' (env var: 'KIZAMI_DATABASE'): File '.' is a directory "
+            "(see kizami status --help)\n",
+        ),
         (["--nope"], "kizami: No such option '--nope' (see kizami --help)\n"),
         (
             ["mock", "--prt", "1"],

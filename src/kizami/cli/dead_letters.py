@@ -29,7 +29,7 @@ def command() -> None:
     """The slots that were tried as often as the limit allows, with the reason of the last failure."""
 
 
-@command.command("list")
+@command.command("list", short_help="List them, the one that died last first.")
 @which_letters
 @click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="At most so many; 0: all.")
 def list_letters(metrics: tuple[str, ...], time_range: TimeRange, limit: int, as_json: bool, home: Home) -> None:
@@ -45,7 +45,7 @@ def list_letters(metrics: tuple[str, ...], time_range: TimeRange, limit: int, as
     say(f"{plural(len(found), 'dead letter')}{more}")
 
 
-@command.command()
+@command.command(short_help="Show all that is known about one.")
 @metric_argument
 @click.argument("slot")
 @json_option
@@ -67,7 +67,7 @@ def show(metric: str, slot: str, as_json: bool, home: Home) -> int:
     return OK
 
 
-@command.command()
+@command.command(short_help="Put them back on the queue, to be tried afresh.")
 @which_letters
 def redrive(metrics: tuple[str, ...], time_range: TimeRange, as_json: bool, home: Home) -> None:
     """Put the dead letters of METRIC (or of all metrics) back on the queue, to be tried afresh."""
@@ -78,7 +78,7 @@ def redrive(metrics: tuple[str, ...], time_range: TimeRange, as_json: bool, home
     say(f"{plural(redriven, 'dead letter')} back on the queue")
 
 
-@command.command()
+@command.command(short_help="Forget them; their slots are missing from then on.")
 @which_letters
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def purge(metrics: tuple[str, ...], time_range: TimeRange, yes: bool, as_json: bool, home: Home) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -17,20 +19,21 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from kizami.cli.printing import plural
+from kizami.cli.printing import age_text, completeness_text, is_styled, plural
 from kizami.coverage import Completeness, due_span
 from kizami.errors import KizamiError
 from kizami.local.clock import SystemClock
 from kizami.local.engine import Engine, StoredRecord
 from kizami.local.reader import Reader
 from kizami.logs import PlainFormatter
-from kizami.readings import QueueDepth, lateness_of
+from kizami.readings import Lateness, QueueDepth, lateness_of
 from kizami.slots import format_instant
 
 _ROWS = 12
 _LATENESS_POLLS = 10_000
 _REFRESH_SECONDS = 1.0
 _TARGETS_A_SECOND = 500
+_SHORT_MS = 10_000  # lateness is told in milliseconds up to here
 _GRACE_SECONDS = 10.0  # a poll may wait for its turn within the interval, then for the answer and the commit
 
 
@@ -40,6 +43,19 @@ class Numbers:
 
     coverage: Completeness
     depth: QueueDepth
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that one picture shows; the newest record is the last."""
+
+    database: Path
+    targets: int
+    failing: int
+    up_seconds: int
+    lateness: Lateness
+    numbers: Numbers
+    records: list[StoredRecord]
 
 
 class LiveView:
@@ -57,7 +73,8 @@ class LiveView:
         self._thread = threading.Thread(target=self._run, name="live-view", daemon=True)
 
     def __enter__(self) -> Self:
-        _log_above(self._console)
+        if sys.stderr.isatty():  # who sends the log elsewhere wants it there
+            _log_above(self._console)
         self._live.start()
         self._thread.start()
         return self
@@ -103,38 +120,56 @@ class LiveView:
         return Numbers(coverage, reader.queue_depth(now))
 
     def _picture(self, numbers: Numbers) -> Group:
-        up = timedelta(seconds=int(time.monotonic() - self._started))
-        polled = plural(len(self._engine.polled), "target")
-        lateness = lateness_of(sorted(Counter(self._late).items()))
-        coverage, depth = numbers.coverage, numbers.depth
-        lines = [
-            Text(f"kizami · {self._database} · {polled} · up {up}", style="bold"),
-            Text(
-                f"coverage of the last hour {coverage} ({coverage.ratio:.2%}) · "
-                f"lateness p50 {lateness.p50_ms} ms, p99 {lateness.p99_ms} ms",
-                style="green" if coverage.ratio == 1 else "yellow",
-            ),
-            Text(
-                f"queue: {depth.delayed} planned, {depth.in_flight} in hand, {depth.waiting} waiting · "
-                f"dead letters: {depth.dead}",
-                style="red" if depth.dead else "",
-            ),
-        ]
-        return Group(*lines, _table(list(self._records)))
+        facts = Facts(
+            self._database,
+            targets=len(self._engine.polled),
+            failing=self._engine.collecting.failures.failing,
+            up_seconds=int(time.monotonic() - self._started),
+            lateness=lateness_of(sorted(Counter(self._late).items())),
+            numbers=numbers,
+            records=list(self._records),
+        )
+        return picture(facts, self._console.height, styled=is_styled())
 
 
-def _table(records: list[StoredRecord]) -> Table:
-    table = Table(box=None, pad_edge=False)
+def picture(facts: Facts, height: int, *, styled: bool) -> Group:
+    """What is shown, in so many lines at most; plain text unless `styled`."""
+    lines = [_line(words, style if styled else "") for words, style in _lines(facts)]
+    room = max(1, min(_ROWS, height - len(lines) - 2))
+    return Group(*lines, _table(facts.records[-room:], "bold" if styled else ""))
+
+
+def _line(words: str, style: str) -> Text:
+    return Text(words, style, no_wrap=True, overflow="ellipsis")
+
+
+def _lines(facts: Facts) -> Iterator[tuple[str, str]]:
+    """The words above the table, each with its style."""
+    coverage, depth, late = facts.numbers.coverage, facts.numbers.depth, facts.lateness
+    up = timedelta(seconds=facts.up_seconds)
+    # The path comes last, because it is what a narrow terminal can do without.
+    yield f"kizami · {plural(facts.targets, 'target')} · up {up} · {facts.database}", "bold"
+    covered = completeness_text(coverage) if coverage.expected else "nothing due yet"
+    lateness = f"p50 {late.p50_ms} ms, p99 {late.p99_ms} ms" if late.polls else "no polls yet"
+    colour = "green" if coverage.ratio == 1 else "yellow"
+    yield f"coverage of the last hour {covered} · lateness {lateness}", colour
+    queue = f"queue: {depth.delayed:,} planned, {depth.in_flight:,} in hand, {depth.waiting:,} waiting"
+    yield f"{queue} · dead letters: {depth.dead:,}", "red" if depth.dead else ""
+    if facts.failing:
+        yield f"failing: {plural(facts.failing, 'target')}; the log and `kizami dead-letters list` say why", "red"
+
+
+def _table(records: list[StoredRecord], heading_style: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style=heading_style)
     table.add_column("slot time")
-    table.add_column("metric", overflow="ellipsis", max_width=40)
+    table.add_column("metric", overflow="ellipsis", no_wrap=True, max_width=40)
     for heading in ("count", "late"):
-        table.add_column(heading, justify="right")
-    table.add_column("how")
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("how", no_wrap=True)
     for stored in reversed(records):
         record = stored.record
-        table.add_row(
-            format_instant(record.slot), record.metric, str(record.count), f"{stored.late_ms} ms", _how(stored)
-        )
+        late = f"{stored.late_ms} ms" if stored.late_ms < _SHORT_MS else age_text(stored.late_ms / 1000)
+        table.add_row(format_instant(record.slot), Text(record.metric), str(record.count), late, _how(stored))
     return table
 
 

@@ -28,6 +28,7 @@ class RowLines:
         self._news = threading.Condition()
         self._closing = False
         self._dropped = 0
+        self._trouble: str | None = None
         self._thread = threading.Thread(target=self._run, name="row-lines", daemon=True)
 
     def __enter__(self) -> Self:
@@ -54,10 +55,21 @@ class RowLines:
     def _run(self) -> None:
         try:
             while (records := self._next()) is not None:
-                sys.stdout.write("".join(line_of(record) for record in records))
-                sys.stdout.flush()
+                self._write("".join(line_of(record) for record in records))
         except BrokenPipeError:
             self._stop()
+
+    def _write(self, lines: str) -> None:
+        try:
+            sys.stdout.write(lines)
+            sys.stdout.flush()
+            self._trouble = None
+        except BrokenPipeError:
+            raise
+        except OSError as error:  # a file on a full disk: the records are in the database all the same
+            if error.strerror != self._trouble:
+                logger.error("stdout cannot be written; rows are left out there", extra={"reason": error.strerror})
+            self._trouble = error.strerror
 
     def _next(self) -> list[StoredRecord] | None:
         with self._news:

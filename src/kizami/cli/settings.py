@@ -26,7 +26,7 @@ config_option: Decorator = click.option(
 )
 database_option: Decorator = click.option(
     "--database",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, dir_okay=False),
     envvar="KIZAMI_DATABASE",
     show_envvar=True,
     default=DEFAULT_DATABASE,

@@ -11,6 +11,7 @@ from kizami.cli.checks import Check, Health
 from kizami.collector import plan_request, read_response
 from kizami.errors import ApiError, ApiPayloadError, ApiStatusError, ApiUnreachable, ConfigurationError
 from kizami.local.fetch import Fetcher, Finished, Profile
+from kizami.local.interrupts import LOOK_SECONDS, noted_interrupts
 from kizami.local.secrets import resolve_headers
 from kizami.messages import ScheduleMessage
 from kizami.sender import message_for_slot
@@ -25,11 +26,11 @@ Asked = tuple[Target, ScheduleMessage, float]
 def check_targets(targets: Iterable[Target], now: datetime) -> Iterator[Check]:
     """One check a target, in the order in which the answers come."""
     waiting = deque(targets)
-    with Fetcher() as fetcher:
-        while waiting or fetcher.in_flight:
+    with noted_interrupts() as interrupts, Fetcher() as fetcher:
+        while (waiting or fetcher.in_flight) and not interrupts:
             while waiting and fetcher.in_flight < _AT_ONCE:
                 yield from _ask(fetcher, waiting.popleft(), now)
-            yield from map(_judge, fetcher.wait(1.0))
+            yield from map(_judge, fetcher.wait(LOOK_SECONDS))
 
 
 def _ask(fetcher: Fetcher, target: Target, now: datetime) -> Iterator[Check]:

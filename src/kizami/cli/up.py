@@ -16,6 +16,7 @@ import click
 from kizami.cli.config_watch import ConfigWatch
 from kizami.cli.exit_codes import INTERRUPTED, OK
 from kizami.cli.mock_service import MockService, is_needed, mock_service
+from kizami.cli.printing import is_terminal
 from kizami.cli.settings import Decorator, Settings, config_option, database_option, load_settings
 from kizami.dashboard import DEFAULT_PORT
 from kizami.errors import ConfigurationError
@@ -113,7 +114,7 @@ def _run(stack: ExitStack, settings: Settings, database: Path, options: Options,
     sys.setswitchinterval(_SWITCH_SECONDS)
     engine = Engine(database, options, SystemClock(), new_config=new_config)
     interrupted = _obey_signals(engine, watch)
-    if sys.stdout.isatty():
+    if is_terminal(sys.stdout):
         from kizami.cli.live_view import LiveView
 
         engine.show = stack.enter_context(LiveView(database, engine)).show
@@ -125,9 +126,7 @@ def _run(stack: ExitStack, settings: Settings, database: Path, options: Options,
         "polling; Ctrl-C stops",
         extra={"targets": len(settings.config.enabled_targets), "database": str(database)},
     )
-    logging.getLogger("kizami.aggregation").setLevel(
-        logging.ERROR
-    )  # each user is a line; its outcome is told anyway
+    logging.getLogger("kizami.aggregation").setLevel(logging.ERROR)  # each user is a line; the outcome is told
     aggregation.use(settings.config.aggregation)
     engine.run(pauses.config)
     return INTERRUPTED if interrupted else OK

@@ -19,7 +19,8 @@ from kizami.collector import Request, Response
 from kizami.errors import ConfigurationError, InvalidInput, StoreError
 from kizami.local.aggregation import SqliteLockStore, SqlitePointStore
 from kizami.local.database import open_database
-from kizami.local.fetch import Fetcher, Profile
+from kizami.local.fetch import Fetcher, Finished, Profile
+from kizami.local.interrupts import LOOK_SECONDS, noted_interrupts
 from kizami.local.secrets import read_secret
 from kizami.targets import SecretReference
 
@@ -91,10 +92,11 @@ class CurlUsersApi:
     def get(self, request: Request) -> Response:
         """One GET on a connection of its own."""
         profile = Profile.of(request.url, request.timeout_seconds, HEADERS, request.max_body_bytes)
-        with Fetcher() as fetcher:
+        finished: list[Finished] = []
+        with noted_interrupts() as interrupts, Fetcher() as fetcher:
             fetcher.start(request.url, profile, None)
-            while not (finished := fetcher.wait(1.0)):
-                pass
+            while not finished and not interrupts:
+                finished = fetcher.wait(LOOK_SECONDS)
         outcome = finished[0].outcome
         if isinstance(outcome, Response):
             return outcome

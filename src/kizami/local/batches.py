@@ -111,16 +111,32 @@ def hand_out(connection: apsw.Connection, messages: list[Taken], hidden_until_ms
 
 
 def take(
-    connection: apsw.Connection, messages: list[Taken], hidden_until_ms: int, receive_limit: int, now_ms: int
+    connection: apsw.Connection,
+    messages: list[Taken],
+    hidden_until_ms: int,
+    receive_limit: int,
+    now_ms: int,
+    *,
+    sole: bool = False,
 ) -> list[Taken]:
-    """Hand these out, but bury those that were handed out as often as allowed; the ones handed out."""
+    """Hand these out, but bury those that were handed out as often as allowed; the ones handed out.
+
+    For the `sole` taker a held message is in its own hands still, and its answer may yet come: it is not buried.
+    """
     exhausted = [message for message in messages if message.receives > receive_limit]
+    if exhausted and sole:
+        held = _held(connection, exhausted)
+        exhausted = [message for message in exhausted if message[:2] not in held]
     if exhausted:
         bury(connection, exhausted, now_ms)
-        messages = [message for message in messages if message.receives <= receive_limit]
+        messages = [message for message in messages if message not in exhausted]
     if messages:
         hand_out(connection, messages, hidden_until_ms)
     return messages
+
+
+def _held(connection: apsw.Connection, rows: Sequence[Sequence[Any]]) -> set[tuple[int, int]]:
+    return set(connection.execute(f"SELECT slot, metric_id FROM messages WHERE held AND {_THESE}", (_keys(rows),)))
 
 
 def remove(connection: apsw.Connection, rows: Sequence[Sequence[Any]]) -> None:

@@ -264,6 +264,9 @@ def _require_known_schema(path: Path, version: int) -> None:
 
 
 def _configure(connection: apsw.Connection) -> None:
+    # A copy made by VACUUM INTO has lost it, and without it whoever reads holds up the daemon.
+    if connection.execute("PRAGMA journal_mode").get != "wal":
+        connection.execute("PRAGMA journal_mode = WAL")
     for pragma in (
         "synchronous = FULL",  # NORMAL loses acknowledged rows on power loss
         "cache_size = -16384",

@@ -211,7 +211,8 @@ class Writer:
         with transaction(self._connection):
             work.write(self._connection, now_ms)
             due = self._due(now_ms)
-            taken = batches.take(self._connection, due, hidden_until_ms, self._limits.receive_limit, now_ms)
+            limit = self._limits.receive_limit
+            taken = batches.take(self._connection, due, hidden_until_ms, limit, now_ms, sole=True)
         self._allowance.spend(sum(message.priority != LIVE for message in taken))
         self._unwritten = Work()
         self._written += len(work)

@@ -1,0 +1,17 @@
+"""The mock API's own port in tests: one test at a time has it, in whatever process that test runs."""
+
+from __future__ import annotations
+
+import fcntl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def sole_use_of_port(port: int) -> Iterator[None]:
+    """Wait until no other test uses the port, and keep it for the length of a `with`."""
+    with (Path(tempfile.gettempdir()) / f"kizami-tests-port-{port}").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
