@@ -1,16 +1,25 @@
-"""The command line against a deployed stack: it asks for past slots, the functions collect them, it reads them."""
+"""The command line and the page against a deployed stack: they ask for past slots, the functions collect them."""
 
 from __future__ import annotations
 
+import html
+import re
+import shlex
+import subprocess
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Page, expect
 
-from command import Outcome, environment, run_process
+from browser.conftest import OpenPage
+from command import KIZAMI, Outcome, environment, run_process
 from kizami.cli.exit_codes import CONFIGURATION, OK
+from kizami.messages import write_message
+from kizami.sender import message_for_slot
 from kizami.slots import floor_to_minute, format_instant
+from kizami.targets import Target
 from ministack import DeployedStack, LocalAws
 from polled_api import PolledApi, serving
 from template import synthesize
@@ -50,3 +59,92 @@ def test_a_stack_that_is_not_there_is_one_line(kizami: Kizami) -> None:
     assert found.code == CONFIGURATION
     assert found.err.startswith("kizami: --stack: ")
     assert len(found.err.splitlines()) == 1
+
+
+@pytest.fixture
+def dashboard(stack: DeployedStack, tmp_path: Path) -> Iterator[str]:
+    """The address of `kizami dashboard --backend aws`, which runs beside the stack."""
+    process = subprocess.Popen(
+        [*KIZAMI, "dashboard", "--backend", "aws", "--stack", stack.name, "--port", "0"],
+        cwd=tmp_path,
+        env=environment(**stack.aws.environment),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr
+        found = re.search(r"http://[\d.:]+", line := process.stderr.readline())
+        assert found, line
+        yield found[0]
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+def test_the_page_shows_the_deployed_stack_and_repairs_it(
+    stack: DeployedStack, kizami: Kizami, dashboard: str, open_page: OpenPage, tmp_path: Path
+) -> None:
+    first = floor_to_minute(datetime.now(UTC) - timedelta(hours=3))
+    asked = format_instant(first), format_instant(first + timedelta(minutes=2))
+    assert kizami("backfill", "--from", asked[0], "--to", asked[1], "--stack", stack.name).code == OK
+    bury(stack, first + timedelta(minutes=2))
+    until = format_instant(first + timedelta(minutes=2, seconds=59))
+    page = open_page(f"{dashboard}/?until={until}&minutes=3&from={asked[0]}&to={until}")
+    expect(page.locator("#live")).to_have_attribute("data-state", "connected")
+    expect(page.locator("#verdict-sentence")).to_have_text(re.compile(r"coverage 24 h .*gap.*1 dead letter"))
+    expect(page.locator("#grid td.backfilled")).to_have_count(24)
+    expect(page.locator("#grid td.missing")).to_have_count(11)
+    expect(page.locator("#grid td.dead")).to_have_count(1)
+    expect(page.locator("#chart-summary")).to_contain_text("24 of 36 slots")
+    expect(page.locator("#gaps tbody tr").first).to_be_visible()
+    refuses_to_pause(page, dashboard)
+    redrive_the_dead_letter(page)
+    backfill_the_rest(page)
+    expect(page.locator("#chart-summary")).to_contain_text("36 of 36 slots")
+    assert len(stack.rows()) >= 36
+    commands_work(page, stack, tmp_path)
+
+
+def bury(stack: DeployedStack, slot: datetime) -> None:
+    """As if the slot had been tried five times, which takes a quarter of an hour."""
+    body = write_message(message_for_slot(slot, Target()))
+    stack.aws.client("sqs").send_message(QueueUrl=stack.outputs["DeadLetterQueueUrl"], MessageBody=body)
+
+
+def refuses_to_pause(page: Page, url: str) -> None:
+    expect(page.locator("#targets .note")).to_contain_text("set enabled = false, then make deploy")
+    expect(page.locator('#targets [data-action="pause"]')).to_have_count(0)
+    answer = page.request.post(
+        f"{url}/api/v1/targets/pause", data={"metric": "ai_response_count"}, headers={"Origin": url}
+    )
+    assert answer.status == 400
+    assert "deploy it again" in answer.json()["detail"]
+
+
+def redrive_the_dead_letter(page: Page) -> None:
+    expect(page.locator("#dead .reason")).to_contain_text("the Collector's log says why")
+    page.locator("#dead tbody button").click()
+    page.locator("#dialog-confirm").click()
+    expect(page.locator("#toast")).to_have_text("1 dead letter is back on the queue.")
+    expect(page.locator("#grid td.dead")).to_have_count(0)
+    expect(page.locator("#grid td.backfilled")).to_have_count(25, timeout=60_000)
+    expect(page.locator("#dead .empty")).to_have_text("No dead letters.")
+
+
+def backfill_the_rest(page: Page) -> None:
+    page.locator("#select-missing").click()
+    page.locator("#backfill-selected").click()
+    expect(page.locator("#dialog-heading")).to_have_text("Backfill 11 slots?")
+    page.locator("#dialog-confirm").click()
+    expect(page.locator("#toast")).to_have_text("11 slots are on their way.")
+    expect(page.locator("#grid td.backfilled")).to_have_count(36, timeout=60_000)
+
+
+def commands_work(page: Page, stack: DeployedStack, directory: Path) -> None:
+    """Each panel's command leads to the same stack; no company is there, so its command is not shown."""
+    shown = page.locator("[data-copy]:visible").evaluate_all("found => found.map(each => each.dataset.copy)")
+    assert len(shown) == 6
+    for command in map(html.unescape, shown):
+        assert f"--backend aws --stack {stack.name}" in command
+        done = run_process(*shlex.split(command)[1:], cwd=directory, env=environment(**stack.aws.environment))
+        assert done.code == OK, (command, done.err)

@@ -18,7 +18,7 @@ MAY_KNOW = {
     "mock_api": {"core", "aggregation", "serving"},  # it serves the batch's users API and checks its signature
     "aws": {"core", "aggregation", "mock_api"},
     "local": {"core", "aggregation", "mock_api"},
-    "dashboard": {"core", "aggregation", "local", "serving"},  # it shows what this machine collects
+    "dashboard": {"core", "aggregation", "local", "aws", "serving"},  # it shows what either home collects
     "cli": {"core", "aggregation", "mock_api", "aws", "local", "dashboard", "serving"},
 }
 
