@@ -33,19 +33,36 @@ def stack(aws: LocalAws) -> Iterator[DeployedStack]:
         yield aws.deploy(synthesize(api_base_url=api.url), "for-verbs")
 
 
-@pytest.fixture
-def kizami(stack: DeployedStack, tmp_path: Path) -> Kizami:
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A place without a configuration."""
+    return tmp_path_factory.mktemp("elsewhere")
+
+
+@pytest.fixture(scope="module")
+def kizami(stack: DeployedStack, directory: Path) -> Kizami:
     def run(*arguments: str) -> Outcome:
         env = environment(**stack.aws.environment)
-        return run_process(*arguments, "--backend", "aws", cwd=tmp_path, env=env)
+        return run_process(*arguments, "--backend", "aws", cwd=directory, env=env)
 
     return run
 
 
-def test_past_slots_are_asked_for_collected_and_read(kizami: Kizami) -> None:
-    end = floor_to_minute(datetime.now(UTC) - timedelta(hours=2))
-    window = ("--from", format_instant(end - timedelta(minutes=2)), "--to", format_instant(end))
-    found = kizami("backfill", *window, "--stack", "for-verbs", "--json")
+@pytest.fixture(scope="module")
+def first() -> datetime:
+    """The first slot of the two minutes that are asked for, two hours ago."""
+    return floor_to_minute(datetime.now(UTC) - timedelta(hours=2))
+
+
+@pytest.fixture(scope="module")
+def backfilled(kizami: Kizami, first: datetime) -> Outcome:
+    window = ("--from", format_instant(first), "--to", format_instant(first + timedelta(minutes=2)))
+    return kizami("backfill", *window, "--stack", "for-verbs", "--json")
+
+
+def test_past_slots_are_asked_for_collected_and_read(kizami: Kizami, first: datetime, backfilled: Outcome) -> None:
+    found = backfilled
+    window = ("--from", format_instant(first), "--to", format_instant(first + timedelta(minutes=2)))
     assert found.code == OK, found.err
     assert (found.json["asked"], found.json["stored"]) == (24, 24)
     found = kizami("query", "ai_response_count", *window, "--stack", "for-verbs", "--json")
@@ -62,11 +79,11 @@ def test_a_stack_that_is_not_there_is_one_line(kizami: Kizami) -> None:
 
 
 @pytest.fixture
-def dashboard(stack: DeployedStack, tmp_path: Path) -> Iterator[str]:
+def dashboard(stack: DeployedStack, backfilled: Outcome, directory: Path) -> Iterator[str]:
     """The address of `kizami dashboard --backend aws`, which runs beside the stack."""
     process = subprocess.Popen(
         [*KIZAMI, "dashboard", "--backend", "aws", "--stack", stack.name, "--port", "0"],
-        cwd=tmp_path,
+        cwd=directory,
         env=environment(**stack.aws.environment),
         stderr=subprocess.PIPE,
         text=True,
@@ -82,14 +99,13 @@ def dashboard(stack: DeployedStack, tmp_path: Path) -> Iterator[str]:
 
 
 def test_the_page_shows_the_deployed_stack_and_repairs_it(
-    stack: DeployedStack, kizami: Kizami, dashboard: str, open_page: OpenPage, tmp_path: Path
+    stack: DeployedStack, first: datetime, dashboard: str, open_page: OpenPage, directory: Path
 ) -> None:
-    first = floor_to_minute(datetime.now(UTC) - timedelta(hours=3))
-    asked = format_instant(first), format_instant(first + timedelta(minutes=2))
-    assert kizami("backfill", "--from", asked[0], "--to", asked[1], "--stack", stack.name).code == OK
     bury(stack, first + timedelta(minutes=2))
-    until = format_instant(first + timedelta(minutes=2, seconds=59))
-    page = open_page(f"{dashboard}/?until={until}&minutes=3&from={asked[0]}&to={until}")
+    until, end = first + timedelta(minutes=2), first + timedelta(minutes=3)
+    view = {"until": until, "from": first, "to": end}
+    query = "&".join(f"{name}={format_instant(moment)}" for name, moment in view.items())
+    page = open_page(f"{dashboard}/?{query}&minutes=3")
     expect(page.locator("#live")).to_have_attribute("data-state", "connected")
     expect(page.locator("#verdict-sentence")).to_have_text(re.compile(r"coverage 24 h .*gap.*1 dead letter"))
     expect(page.locator("#grid td.backfilled")).to_have_count(24)
@@ -102,7 +118,7 @@ def test_the_page_shows_the_deployed_stack_and_repairs_it(
     backfill_the_rest(page)
     expect(page.locator("#chart-summary")).to_contain_text("36 of 36 slots")
     assert len(stack.rows()) >= 36
-    commands_work(page, stack, tmp_path)
+    commands_work(page, stack, directory)
 
 
 def bury(stack: DeployedStack, slot: datetime) -> None:
