@@ -1,9 +1,9 @@
-"""Makes the pictures in docs/images: a real `kizami up` over some minutes, with what can go wrong really going wrong.
+"""Makes the pictures in docs/images: minutes of a real `kizami up`, with what can go wrong really going wrong.
 
     make screenshots        # about nine minutes; needs Chromium
 
-Six targets are polled from a server in this script. In the course of it the server fails, the daemon is held up, is
-down for two minutes, is started again, and part of what it missed is backfilled. Then a browser takes the pictures.
+Six targets are polled from a server in this script. In the course of it the server fails, the daemon is held up,
+is down for some minutes, is started again, and part of what it missed is backfilled. Then a browser looks at it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Page, sync_playwright
@@ -180,21 +182,22 @@ def live_through(site: Site) -> None:
     time.sleep(60)
     say("the daemon is down")
     site.stop()
-    time.sleep(150)
+    time.sleep(180)
     site.start()
     site.order("/api/v1/targets/pause", metric=PAUSED)
     time.sleep(75)
     say("part of what it missed is backfilled")
-    gaps = [gap for gap in site.get("/api/v1/gaps?last=1h")["items"]]
-    for gap in gaps:
-        if gap["metricName"] != MAIN:
-            site.order("/api/v1/backfill", **{"metric": gap["metricName"], "from": gap["from"], "to": gap["to"]})
-        elif gap["slots"] > 4:
-            third = (parse_instant(gap["to"]) - parse_instant(gap["from"])) / 3
-            end = parse_instant(gap["from"]) + third - third % (third / (gap["slots"] / 3))
-            end = end.replace(second=end.second - end.second % 5, microsecond=0)
-            site.order("/api/v1/backfill", **{"metric": MAIN, "from": gap["from"], "to": format_instant(end)})
+    for gap in site.get("/api/v1/gaps?last=1h")["items"]:
+        site.order("/api/v1/backfill", **part_of(gap))
     time.sleep(80)
+
+
+def part_of(gap: dict[str, Any]) -> dict[str, str]:
+    """A whole gap; of the target in the pictures only the first minute, so that there is something left to see."""
+    end = parse_instant(gap["to"])
+    if gap["metricName"] == MAIN:
+        end = min(end, parse_instant(gap["from"]) + timedelta(minutes=1))
+    return {"metric": gap["metricName"], "from": gap["from"], "to": format_instant(end)}
 
 
 def take_pictures(url: str) -> None:
@@ -204,29 +207,54 @@ def take_pictures(url: str) -> None:
     IMAGES.mkdir(exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        for name, (width, height, query, options) in PICTURES.items():
-            context = browser.new_context(viewport={"width": width, "height": height}, **options)
-            page = context.new_page()
-            page.goto(f"{url}/?metric={MAIN}&{query}")
-            picture(page, name, whole=height == 0)
+        for shot in PICTURES:
+            context = browser.new_context(
+                viewport={"width": shot.width, "height": shot.height},
+                locale=shot.locale,
+                color_scheme=shot.theme,
+                timezone_id="UTC",
+            )
+            take(context.new_page(), url, shot)
             context.close()
         browser.close()
 
 
-PICTURES: dict[str, tuple[int, int, str, dict[str, Any]]] = {
-    "dashboard-light": (1440, 1180, "range=1h&minutes=12", {"locale": "en-US", "color_scheme": "light"}),
-    "dashboard-dark": (1440, 1180, "range=1h&minutes=12", {"locale": "en-US", "color_scheme": "dark"}),
-    "dashboard-ja": (1440, 1180, "range=1h&minutes=12", {"locale": "ja-JP", "color_scheme": "light"}),
-    "dashboard-phone": (390, 844, "minutes=12", {"locale": "en-US", "color_scheme": "light"}),
-}
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What a browser shows, and what is done there before it is taken."""
+
+    name: str
+    theme: Literal["light", "dark"] = "light"
+    locale: str = "en-US"
+    width: int = 1440
+    height: int = 1120
+    query: str = "range=1h&minutes=12"
+    whole: bool = False
+    asks_for_backfill: bool = False
 
 
-def picture(page: Page, name: str, whole: bool) -> None:
+PICTURES = (
+    Picture("dashboard-light"),
+    Picture("dashboard-dark", theme="dark"),
+    Picture("dashboard-ja", locale="ja-JP", whole=True),
+    Picture("dashboard-backfill", theme="dark", height=900, asks_for_backfill=True),
+    Picture("dashboard-phone", width=390, height=844, query="range=15m&minutes=8", whole=True),
+)
+
+
+def take(page: Page, url: str, shot: Picture) -> None:
+    page.goto(f"{url}/?metric={MAIN}&{shot.query}")
     page.locator('#live[data-state="connected"]').wait_for()
     page.locator("#chart canvas").wait_for()
+    if shot.asks_for_backfill:
+        page.locator("#select-missing").click()
+        page.locator("#slots").scroll_into_view_if_needed()
+        page.locator("#backfill-selected").click()
+        page.locator("#dialog").wait_for()
     page.wait_for_timeout(1500)
-    page.screenshot(path=IMAGES / f"{name}.png", full_page=whole)
-    say(f"docs/images/{name}.png, {(IMAGES / f'{name}.png').stat().st_size // 1024} KB")
+    path = IMAGES / f"{shot.name}.png"
+    page.screenshot(path=path, full_page=shot.whole)
+    say(f"docs/images/{path.name}, {path.stat().st_size // 1024} KB")
 
 
 def wait_for(url: str) -> None:

@@ -52,7 +52,7 @@ def test_a_section_goes_to_the_script_as_it_stands() -> None:
     ("seconds", "english", "japanese"),
     [
         (0, "0 s", "0秒"),
-        (0.25, "250 ms", "250ミリ秒"),
+        (0.25, "250 ms", "250 ms"),
         (59.9, "59 s", "59秒"),
         (60, "1 min", "1分"),
         (125, "2 min 5 s", "2分5秒"),

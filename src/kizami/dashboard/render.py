@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from kizami.dashboard.chart import RANGES
 from kizami.dashboard.grid import GLYPHS, Row
@@ -52,13 +54,20 @@ class Parts:
 @cache
 def environment() -> Environment:
     """Everything that is put into a template is escaped; a name that is not there is an error."""
-    return Environment(
+    made = Environment(
         loader=PackageLoader("kizami.dashboard"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["breakable"] = breakable
+    return made
+
+
+def breakable(name: str) -> Markup:
+    """A metric's name, which a narrow column may break after its separators."""
+    return Markup("<wbr>").join(re.split(r"(?<=[/_.:-])", name))
 
 
 def render(template: str, words: Words, theme: str | None, **context: Any) -> str:
