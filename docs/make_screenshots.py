@@ -230,14 +230,16 @@ class Picture:
     height: int = 1120
     query: str = "range=1h&minutes=12"
     whole: bool = False
+    begins_at: str | None = None
     asks_for_backfill: bool = False
 
 
 PICTURES = (
     Picture("dashboard-light"),
     Picture("dashboard-dark", theme="dark"),
-    Picture("dashboard-ja", locale="ja-JP", whole=True),
+    Picture("dashboard-ja", locale="ja-JP"),
     Picture("dashboard-backfill", theme="dark", height=900, asks_for_backfill=True),
+    Picture("dashboard-lists", height=1060, begins_at="#gaps"),
     Picture("dashboard-phone", width=390, height=844, query="range=15m&minutes=8", whole=True),
 )
 
@@ -251,6 +253,8 @@ def take(page: Page, url: str, shot: Picture) -> None:
         page.locator("#slots").scroll_into_view_if_needed()
         page.locator("#backfill-selected").click()
         page.locator("#dialog").wait_for()
+    if shot.begins_at:
+        page.locator(shot.begins_at).evaluate("element => element.scrollIntoView()")
     page.wait_for_timeout(1500)
     path = IMAGES / f"{shot.name}.png"
     page.screenshot(path=path, full_page=shot.whole)

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -163,7 +164,10 @@ def commands_work(page: Page, stack: DeployedStack, directory: Path) -> None:
     """Each panel's command leads to the same stack; no company is there, so its command is not shown."""
     shown = page.locator("[data-copy]:visible").evaluate_all("found => found.map(each => each.dataset.copy)")
     assert len(shown) == 6
-    for command in map(html.unescape, shown):
+    commands = list(map(html.unescape, shown))
+    env = environment(**stack.aws.environment)
+    with ThreadPoolExecutor(2) as threads:
+        outcomes = threads.map(lambda each: run_process(*shlex.split(each)[1:], cwd=directory, env=env), commands)
+    for command, outcome in zip(commands, outcomes, strict=True):
         assert f"--backend aws --stack {stack.name}" in command
-        done = run_process(*shlex.split(command)[1:], cwd=directory, env=environment(**stack.aws.environment))
-        assert done.code == OK, (command, done.err)
+        assert outcome.code == OK, (command, outcome.err)
