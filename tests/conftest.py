@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -12,6 +13,26 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile("kizami", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kizami")
+
+# A run that was started in the background ignores Ctrl-C, and so would the programs it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Tests run side by side in several processes, a file to each. These files share a place where only one fits.
+SHARED_PLACE = {
+    "test_up.py": "port 3000",
+    "test_mock_server.py": "port 3000",
+    "test_dashboard_up.py": "port 3000",
+}
+SLOW_FIRST = ("e2e", "browser", "simulation")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.parent.name not in SLOW_FIRST)
+    for item in items:
+        file = item.path.relative_to(item.config.rootpath).as_posix()
+        item.add_marker(pytest.mark.xdist_group(SHARED_PLACE.get(item.path.name, file)))
+    assert len({item.nodeid for item in items}) == len(items), "of two tests with one id only one would run"
 
 
 def skip_for_lack_of(what: str, remedy: str) -> None:

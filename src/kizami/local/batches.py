@@ -146,8 +146,12 @@ def bury(connection: apsw.Connection, rows: Sequence[Sequence[Any]], now_ms: int
 
 
 def release_all(connection: apsw.Connection, now_ms: int) -> None:
-    """Make visible what a daemon held that is no more."""
-    connection.execute("UPDATE messages SET held = 0, visible_ms = min(visible_ms, ?) WHERE held", (now_ms,))
+    """Make visible what a daemon held that is no more; what it cannot have asked for yet was not received."""
+    connection.execute(
+        """UPDATE messages SET held = 0, receives = receives - (due_ms > ?1),
+           visible_ms = iif(due_ms > ?1, due_ms, ?1) WHERE held""",
+        (now_ms,),
+    )
 
 
 def demote_late(connection: apsw.Connection, before_ms: int) -> None:

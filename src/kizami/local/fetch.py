@@ -12,7 +12,7 @@ import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
 import pycurl
@@ -48,8 +48,7 @@ class Profile:
         return f"Profile({self.timeout_seconds:g} s, {len(self.headers)} headers)"
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(NamedTuple):
     """A request that is over: what it was started with, and what came of it."""
 
     tag: Any
@@ -80,8 +79,10 @@ class Fetcher:
 
     def start(self, url: str, profile: Profile, tag: object) -> None:
         """Send a GET; `wait` will give `tag` back with its outcome."""
-        idle = self._idle.setdefault(profile, [])
-        handle = idle.pop() if idle else _Handle(profile)
+        idle = self._idle.get(profile)
+        if idle is None:
+            idle = self._idle[profile] = []
+        handle = idle.pop() if idle else _Handle(profile, idle)
         handle.begin(url, tag)
         self._multi.add_handle(handle.curl)
         self.in_flight += 1
@@ -120,7 +121,7 @@ class Fetcher:
         handle: _Handle = curl.handle
         finished = Finished(handle.tag, handle.response() if failure is None else handle.error(*failure))
         handle.tag = None
-        self._idle[handle.profile].append(handle)
+        handle.idle.append(handle)
         return finished
 
     def _watch(self, what: int, descriptor: int, multi: Any, data: Any) -> None:
@@ -135,10 +136,11 @@ class Fetcher:
 
 
 class _Handle:
-    """A libcurl easy handle, set up once for its profile."""
+    """A libcurl easy handle, set up once for its profile; `idle` is where it waits for its next request."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, idle: list[_Handle]) -> None:
         self.profile = profile
+        self.idle = idle
         self.tag: Any = None
         self.curl = pycurl.Curl()
         self.curl.handle = self

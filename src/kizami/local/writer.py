@@ -23,10 +23,10 @@ from kizami.local.batches import BACKFILL, LIVE, RETRY, Rows, Taken
 from kizami.local.clock import WallClock
 from kizami.local.database import explain, open_database, sqlite_errors, transaction
 
-LOOK_AHEAD_MS = 1000
+LOOK_AHEAD_MS = 5000  # how long a commit may take before a poll is late for it
 HELD_LIMIT = 50_000  # results and plans kept in memory while nothing can be written
 
-_GROUP_SECONDS = 0.2  # what comes in within this time is committed together
+_GROUP_SECONDS = 0.25  # what comes in within this time is committed together
 _IDLE_SECONDS = 0.5  # how soon a message is noticed that another process has sent
 _TROUBLE_SECONDS = 1.0
 _LIVE_LIMIT = 5000
