@@ -227,8 +227,8 @@ class Picture:
     theme: Literal["light", "dark"] = "light"
     locale: str = "en-US"
     width: int = 1440
-    height: int = 1120
-    query: str = "range=1h&minutes=12"
+    height: int = 1300
+    query: str = "range=1h&minutes=10"
     whole: bool = False
     begins_at: str | None = None
     asks_for_backfill: bool = False

@@ -38,6 +38,8 @@ PARTS = {
 SCRIPT_SECTIONS = ("action", "live", "chart", "grid", "unit")
 
 _CLOCKS = {"second": "%H:%M:%S", "minute": "%H:%M", "full": "%Y-%m-%d %H:%M:%S", "full-minute": "%Y-%m-%d %H:%M"}
+# Up to a comma, and the space that follows it in English; a comma inside a number ends nothing.
+_PHRASE = re.compile(r"(.+?(?:[;,](?= )|[、。]|$))( ?)")
 _TITLE_MARKS = {Level.GOOD: "●", Level.NOTICE: "▲", Level.BAD: "✕", Level.IDLE: "○"}
 
 
@@ -61,13 +63,19 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["breakable"] = breakable
+    made.filters |= {"breakable": breakable, "phrased": phrased}
     return made
 
 
 def breakable(name: str) -> Markup:
     """A metric's name, which a narrow column may break after its separators."""
     return Markup("<wbr>").join(re.split(r"(?<=[/_.:-])", name))
+
+
+def phrased(sentence: str) -> Markup:
+    """A sentence that breaks between its phrases rather than inside one."""
+    phrases = re.findall(_PHRASE, sentence)
+    return Markup("").join(Markup('<span class="phrase">{}</span>{}').format(*found) for found in phrases)
 
 
 def render(template: str, words: Words, theme: str | None, **context: Any) -> str:
