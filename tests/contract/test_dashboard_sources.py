@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import boto3
 import pytest
 
+from command import Command
 from dashboard_home import FixedClock
+from kizami.aggregation.lock import Lock
+from kizami.aggregation.points import point_day
+from kizami.aws.company_table import DynamoDbLockStore
+from kizami.aws.points_table import DynamoDbPointStore
 from kizami.coverage import Span
+from kizami.dashboard.aws_companies import CompanyTables
 from kizami.dashboard.aws_source import AwsHome, AwsSource
 from kizami.dashboard.grid import CellState, cells_between
 from kizami.dashboard.local_source import LocalSource
 from kizami.dashboard.snapshot import find_gaps_in, take_snapshot
-from kizami.dashboard.source import Source
+from kizami.dashboard.source import CompanyState, Source
 from kizami.errors import InvalidInput
 from kizami.messages import MetricRecord, write_message, write_record
 from kizami.sender import message_for_slot
 from kizami.slots import Window
 from kizami.targets import Target
-from local_aws import ACCESS_KEY, REGION, SECRET_KEY, create_metrics_table, create_queue, lead_to, sqs_at
+from local_aws import (
+    ACCESS_KEY,
+    REGION,
+    SECRET_KEY,
+    create_company_table,
+    create_metrics_table,
+    create_points_table,
+    create_queue,
+    dynamodb_at,
+    lead_to,
+    sqs_at,
+)
 from seeded import at, make_database
 
 SLOTS = 240
@@ -155,3 +173,24 @@ def test_a_pause_is_refused_with_the_remedy(aws: Aws) -> None:
     for order in (aws.source.pause, aws.source.resume):
         with pytest.raises(InvalidInput, match=r"deployed kizami\.toml and deploy it again"):
             order("calls")
+
+
+def test_companies_have_their_lock_and_points_on_the_page_and_on_the_command_line(
+    moto_endpoint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    lead_to(moto_endpoint, monkeypatch)
+    tables = create_company_table(moto_endpoint), create_points_table(moto_endpoint)
+    for company in ("globex", "acme"):
+        item = {"CompanyId": {"S": company}, "ApiKeyRef": {"S": "secretsmanager:key"}}
+        dynamodb_at(moto_endpoint).put_item(TableName=tables[0], Item=item)
+    now, zone = datetime(2025, 12, 2, 3, tzinfo=UTC), ZoneInfo("Asia/Tokyo")
+    DynamoDbLockStore(tables[0]).acquire("acme", None, Lock(now, "m1", "r1"))
+    DynamoDbPointStore(tables[1]).grant("acme", ["u1", "u2"], point_day(now, zone))
+    states = CompanyTables(*tables, zone).states(now)
+    assert states == [CompanyState("acme", now, "2025-12", 2, 2), CompanyState("globex", None, "2025-12", 0, 0)]
+    monkeypatch.setenv("COMPANY_TABLE_NAME", tables[0])
+    monkeypatch.setenv("POINTS_TABLE_NAME", tables[1])
+    monkeypatch.chdir(tmp_path)
+    arguments = ["aggregate", "points", "--company-id", "acme", "--month", "2025-12", "--backend", "aws", "--json"]
+    found = Command(capsys)(*arguments).json
+    assert (found["total"], [user["userNumber"] for user in found["users"]]) == (2, ["u1", "u2"])

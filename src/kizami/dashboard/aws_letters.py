@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
-from datetime import datetime
 from threading import Lock
 
 from kizami.aws.dead_letters import SqsDeadLetters
@@ -11,6 +11,8 @@ from kizami.aws.sqs import SqsQueue
 from kizami.readings import DeadLetter
 
 LOOK_SECONDS = 60.0
+# Thousands of them take a while: a tenth of the time at most, however quickly they become more.
+REST_FOR_WORK = 9
 
 
 class DeadLetterBox:
@@ -24,16 +26,22 @@ class DeadLetterBox:
         self._guard = Lock()
         self._letters: list[DeadLetter] = []
         self._seen: tuple[int, float] | None = None
+        self._rest_until = 0.0
 
-    def all(self, count: int, now: datetime) -> list[DeadLetter]:
+    def all(self, count: int) -> list[DeadLetter]:
         """All of them, where the queue says that there are `count`."""
-        moment = now.timestamp()
         with self._guard:
-            is_fresh = self._seen and self._seen[0] == count and moment - self._seen[1] < LOOK_SECONDS
-            if not is_fresh:
+            if self._is_stale(count, began := time.monotonic()):
                 self._letters = self._look() if count else []
-                self._seen = count, moment
+                ended = time.monotonic()
+                self._seen, self._rest_until = (count, ended), ended + REST_FOR_WORK * (ended - began)
             return self._letters
+
+    def _is_stale(self, count: int, now: float) -> bool:
+        if self._seen is None or not count:
+            return True
+        is_as_before = self._seen[0] == count and now - self._seen[1] < LOOK_SECONDS
+        return not is_as_before and now >= self._rest_until
 
     def redrive(self, letters: Iterable[DeadLetter], queue: SqsQueue) -> int:
         """Send them to `queue` and delete them; how many were still there."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import inf
 
 from kizami.aws.dynamodb import DynamoDbMetricStore
 from kizami.aws.queues import read_depth, send_backfill
@@ -76,7 +77,7 @@ class AwsSource:
         self._backfill_queue = SqsQueue(home.backfill_queue)
         self._companies = companies
         self._asked: dict[tuple[str, int], float] = {}
-        self._first_slots: tuple[float, dict[str, datetime]] = (0.0, {})
+        self._first_slots: tuple[float, dict[str, datetime]] = (-inf, {})
         self._depth: tuple[float, QueueDepth] | None = None
 
     def targets(self) -> list[PolledTarget]:
@@ -204,15 +205,14 @@ class AwsSource:
         """The slot of each metric's first record; a backfill may reach further back at any time."""
         read_at, found = self._first_slots
         moment = time.monotonic()
-        if not found or moment - read_at >= _FIRST_SLOT_SECONDS:
+        if moment - read_at >= (_FIRST_SLOT_SECONDS if found else LOOK_SECONDS - 1):
             slots = zip(self._targets, self._threads.map(self._store.first_slot, self._targets), strict=True)
             found = {name: slot for name, slot in slots if slot is not None}
             self._first_slots = moment, found
         return found
 
     def _all_letters(self) -> list[DeadLetter]:
-        now = self._clock.now()
-        return self._letters.all(self.queue_depth(now).dead, now)
+        return self._letters.all(self.queue_depth(self._clock.now()).dead)
 
     def _span(self, metric: str, start: datetime, end: datetime) -> Span | None:
         """The slots that begin in [start, end), None if the metric is unknown."""
@@ -246,11 +246,9 @@ class AwsSource:
         now = self._clock.now()
         known = {each.slot for each in self._slots.known(metric, span)}
         lacking = [slot for slot in span.slots() if to_seconds(slot) not in known]
-        dead_slots = [slot for slot in lacking if (metric, slot) in dead]
-        pending = sum(self._is_on_its_way(metric, slot, now) for slot in lacking) - sum(
-            self._is_on_its_way(metric, slot, now) for slot in dead_slots
-        )
-        return SlotCounts(len(known), pending, len(dead_slots))
+        alive = [slot for slot in lacking if (metric, slot) not in dead]
+        pending = sum(self._is_on_its_way(metric, slot, now) for slot in alive)
+        return SlotCounts(len(known), pending, len(lacking) - len(alive))
 
     def _is_on_its_way(self, metric: str, slot: datetime, now: datetime) -> bool:
         """Whether a message about the slot may still be on a queue."""
@@ -260,6 +258,7 @@ class AwsSource:
 
     def _remember(self, messages: Sequence[ScheduleMessage]) -> None:
         """They are on their way again for as long as a live one would be."""
+        self._depth = None
         now = self._clock.now().timestamp()
         self._asked = {key: at for key, at in self._asked.items() if now - at < self._grace_seconds}
         for message in messages:
