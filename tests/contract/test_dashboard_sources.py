@@ -22,7 +22,7 @@ from kizami.dashboard.aws_source import AwsHome, AwsSource
 from kizami.dashboard.grid import CellState, cells_between
 from kizami.dashboard.local_source import LocalSource
 from kizami.dashboard.snapshot import find_gaps_in, take_snapshot
-from kizami.dashboard.source import CompanyState, Source
+from kizami.dashboard.source import CompanyState, SlotCounts, Source
 from kizami.errors import InvalidInput
 from kizami.messages import MetricRecord, write_message, write_record
 from kizami.sender import message_for_slot
@@ -63,14 +63,16 @@ class Aws:
             aws_access_key_id=ACCESS_KEY,
             aws_secret_access_key=SECRET_KEY,
         )
-        with resource.Table(self.table).batch_writer() as batch:
-            for number in range(SLOTS):
-                if number not in GONE:
-                    batch.put_item(
-                        Item=write_record(MetricRecord("calls", at(number), number % 11, at(number + 1)))
-                    )
+        self._table = resource.Table(self.table)
+        numbers = (number for number in range(SLOTS) if number not in GONE)
+        self.store(*(MetricRecord("calls", at(number), number % 11, at(number + 1)) for number in numbers))
         home = AwsHome(self.table, self.queue, self.backfill, self.dead)
         self.source = AwsSource(home, [CALLS], CLOCK, grace_seconds=960)
+
+    def store(self, *records: MetricRecord) -> None:
+        with self._table.batch_writer() as batch:
+            for record in records:
+                batch.put_item(Item=write_record(record))
 
     def bury(self, number: int) -> None:
         body = write_message(message_for_slot(at(number), CALLS))
@@ -134,6 +136,17 @@ def test_each_slot_has_one_state_as_far_as_aws_can_tell(aws: Aws) -> None:
     assert state_at(aws.source, at(200)) is CellState.DEAD
     assert state_at(aws.source, young) is CellState.PENDING
     assert state_at(aws.source, old) is CellState.MISSING
+    assert aws.source.slot_counts({"calls": Span(at(198), at(203), 5)})["calls"] == SlotCounts(2, 0, 1)
+    gaps = aws.source.missing({"calls": Span(at(0), at(SLOTS), 5)})["calls"]
+    assert [(gap.start, gap.slots) for gap in gaps] == [(at(99), 1), (at(201), 9)]
+
+
+def test_lateness_is_that_of_the_live_records(aws: Aws) -> None:
+    aws.store(MetricRecord("calls", at(200), 1, at(202)), MetricRecord("calls", at(201), 1, at(SLOTS)))
+    aws.store(MetricRecord("calls", at(202), 1, CLOCK.now()))
+    found = aws.source.lateness(at(190), at(210))
+    # One came five seconds late and one 190; the third was asked for again an hour later.
+    assert (found.polls, found.p50_ms, found.p99_ms) == (12, 0, 190_000)
 
 
 def test_slots_that_were_asked_for_from_here_are_pending_and_no_gap(aws: Aws) -> None:
