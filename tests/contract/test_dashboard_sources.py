@@ -120,6 +120,16 @@ def test_both_sources_answer_alike(aws: Aws, local: LocalSource) -> None:
         assert there[question] == answer, question
 
 
+def test_the_stretch_in_which_a_range_begins_is_whole_between_two_seconds_too(
+    aws: Aws, local: LocalSource
+) -> None:
+    for source in (aws.source, local):
+        for fraction in (0, 1, 4.001, 4.999):
+            start = at(7) + timedelta(seconds=fraction)
+            found = source.buckets("calls", start, at(9), 5)
+            assert [bucket.start for bucket in found] == [at(7), at(8)], fraction
+
+
 def state_at(source: Source, slot: datetime) -> CellState:
     (target,) = source.targets()
     details = source.slot_details("calls", slot, slot + timedelta(seconds=5))

@@ -132,7 +132,8 @@ class AwsSource:
         return self._store.query(metric, start, end)
 
     def buckets(self, metric: str, start: datetime, end: datetime, seconds: int) -> list[Bucket]:
-        first, last = to_seconds(start) // seconds * seconds, -(-to_seconds(end) // seconds) * seconds
+        first = to_seconds(start.replace(microsecond=0)) // seconds * seconds
+        last = -(-to_seconds(end) // seconds) * seconds
         span = self._span(metric, from_seconds(first), from_seconds(last))
         if span is None:
             return []
