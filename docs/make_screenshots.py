@@ -227,7 +227,7 @@ class Picture:
     theme: Literal["light", "dark"] = "light"
     locale: str = "en-US"
     width: int = 1440
-    height: int = 1300
+    height: int = 1290
     query: str = "range=1h&minutes=10"
     whole: bool = False
     begins_at: str | None = None
@@ -239,7 +239,7 @@ PICTURES = (
     Picture("dashboard-dark", theme="dark"),
     Picture("dashboard-ja", locale="ja-JP"),
     Picture("dashboard-backfill", theme="dark", height=900, asks_for_backfill=True),
-    Picture("dashboard-lists", height=1060, begins_at="#gaps"),
+    Picture("dashboard-lists", height=1180, begins_at="#gaps"),
     Picture("dashboard-phone", width=390, height=844, query="range=15m&minutes=8", whole=True),
 )
 
