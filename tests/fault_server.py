@@ -96,6 +96,14 @@ def redirect(location: str) -> Behaviour:
     return status(302, Location=location)
 
 
+def hints_first(exchange: Exchange) -> None:
+    """A right answer after two provisional ones, the second of them late."""
+    exchange.write(b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n")
+    exchange.stopping.wait(0.1)
+    exchange.write(b"HTTP/1.1 102 Processing\r\n\r\n")
+    answer()(exchange)
+
+
 def html(exchange: Exchange) -> None:
     raw(b"<!doctype html><title>Log in</title>")(exchange)
 

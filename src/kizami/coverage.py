@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import Enum
 
 from kizami.errors import InvalidInput
 from kizami.slots import floor_to_slot, shift, slots_between, to_utc
 from kizami.targets import Paced
-
-
-class SlotState(Enum):
-    """Where a due slot is; at every moment it is exactly one of these."""
-
-    STORED = "stored"
-    PENDING = "pending"
-    DEAD = "dead"
-    MISSING = "missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +95,3 @@ def find_gaps(span: Span, stored: Iterable[datetime]) -> Iterator[Gap]:
         expected = slot + step
     if expected < span.end:
         yield Gap(expected, span.end, (span.end - expected) // step)
-
-
-def slot_state(
-    slot: datetime, stored: Container[datetime], pending: Container[datetime], dead: Container[datetime]
-) -> SlotState:
-    """The one state of a due slot; a record outranks whatever a redelivery may still hold."""
-    if slot in stored:
-        return SlotState.STORED
-    if slot in pending:
-        return SlotState.PENDING
-    return SlotState.DEAD if slot in dead else SlotState.MISSING

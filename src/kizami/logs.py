@@ -44,7 +44,14 @@ class PlainFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         details = [f"{name}: {value}" for name, value in vars(record).items() if name not in _STANDARD]
-        return super().formatMessage(record) + (f" ({', '.join(details)})" if details else "")
+        return printable(super().formatMessage(record) + (f" ({', '.join(details)})" if details else ""))
+
+
+def printable(text: str) -> str:
+    """`text` on one line, without what a terminal would obey: a stranger's words may be in it."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _write_json(line: dict[str, Any]) -> str:

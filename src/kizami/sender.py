@@ -45,11 +45,6 @@ def plan_all(triggered_at: datetime, targets: Iterable[Target]) -> tuple[Planned
     return tuple(sorted((entry for plan in plans for entry in plan), key=lambda entry: entry.delay_seconds))
 
 
-def message_at_tick(tick: datetime, target: Target) -> ScheduleMessage:
-    """What is asked at `tick`: the window [tick - lag, tick - lag + interval)."""
-    return message_for_slot(shift(tick, -target.lag_seconds), target)
-
-
 def message_for_slot(slot: datetime, target: Paced) -> ScheduleMessage:
     """The message that asks for one slot, live or long past."""
     return ScheduleMessage(Window.of_slot(slot, target.interval_seconds), target.name)

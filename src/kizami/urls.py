@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
-from kizami.errors import InvalidInput
+from kizami.errors import ConfigurationError, InvalidInput
 from kizami.slots import shorten
 
 _SECRET_WORD = re.compile(
@@ -35,6 +35,15 @@ def require_base_url(url: object, place: str = "url") -> SplitResult:
         raise InvalidInput(place, "must not contain a user or password; use headers with env:NAME or file:PATH")
     _refuse_secret_query(parts.query, place)
     return parts
+
+
+def configured_url(url: object, setting: str) -> str:
+    """`url` if it can be a base URL, else ConfigurationError that names the setting."""
+    try:
+        require_base_url(url)
+    except InvalidInput as error:
+        raise ConfigurationError(setting, error.problem) from None
+    return str(url)
 
 
 def _is_host(parts: SplitResult) -> bool:

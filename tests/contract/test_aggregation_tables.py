@@ -9,7 +9,7 @@ import pytest
 
 from kizami.aggregation.lock import Lock
 from kizami.aggregation.points import GrantOutcome, PointDay
-from kizami.aws import company_table, points_table
+from kizami.aws import company_table, dynamodb, points_table
 from kizami.aws.company_table import DynamoDbLockStore, list_companies
 from kizami.aws.json_client import AwsError
 from kizami.aws.points_table import DynamoDbPointStore
@@ -62,6 +62,15 @@ def test_the_companys_other_attributes_survive_lock_and_release(endpoint: str, c
     assert item_of(endpoint, companies, ACME) == {**ACME, **THEIRS}
 
 
+def test_the_lock_is_read_consistently_and_nothing_else_of_the_company(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(company_table, "call_dynamodb", lambda *call: asked.append(call[1:]) or {})
+    assert DynamoDbLockStore("Company").read("acme") is None
+    attributes = "UpdateAt, LockOwner, LockRun"
+    whole = {"TableName": "Company", "Key": ACME, "ConsistentRead": True, "ProjectionExpression": attributes}
+    assert asked == [("GetItem", whole)]
+
+
 def test_releasing_a_company_that_is_not_there_does_not_make_one(endpoint: str, companies: str) -> None:
     DynamoDbLockStore(companies).release("acme", LOCK)
     assert item_of(endpoint, companies, ACME) == {}
@@ -105,7 +114,7 @@ def test_those_who_have_their_point_are_read_and_not_written_again(
 def test_points_are_granted_also_where_they_cannot_be_read_ahead(
     endpoint: str, points: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    DynamoDbPointStore(points).grant("acme", ["u1"], DAY)
+    DynamoDbPointStore(points).grant("acme", ["u1"], PointDay(DAY.start, now=DAY.start, month=DAY.month))
     record_calls(monkeypatch, refuse="BatchGetItem")
     outcomes = DynamoDbPointStore(points).grant("acme", ["u1", "u2"], DAY)
     assert list(outcomes) == [GrantOutcome.ALREADY_GRANTED, GrantOutcome.GRANTED]
@@ -127,7 +136,7 @@ def record_calls(monkeypatch: pytest.MonkeyPatch, refuse: str = "") -> list[str]
         operations.append(operation)
         if operation == refuse:
             raise AwsError(operation, "AccessDeniedException", "not authorized")
-        return company_table.call_dynamodb(left, operation, parameters)
+        return dynamodb.call_dynamodb(left, operation, parameters)
 
     monkeypatch.setattr(points_table, "call_dynamodb", call)
     return operations

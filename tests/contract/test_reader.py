@@ -88,13 +88,6 @@ def test_records_are_those_of_the_range_with_how_they_came_about(reader: Reader)
     assert [entry.count for entry in reader.records("calls", at(98), at(112))] == [entry.count for entry in stored]
 
 
-def test_all_records_come_slot_by_slot(reader: Reader) -> None:
-    found = [(entry.slot, entry.metric) for entry in reader.all_records(at(98), at(111))]
-    assert [slot for slot, _ in found] == [at(98), at(99), at(100), at(110), at(110)]
-    assert [metric for _, metric in found[:3]] == ["calls", "calls", "errors"]
-    assert {metric for _, metric in found[3:]} == {"calls", "errors"}
-
-
 @given(st.integers(-200, SLOTS + 200), st.integers(-200, SLOTS + 200))
 def test_counts_over_any_range_are_those_of_a_plain_count(path: Path, first: int, last: int) -> None:
     gone = {*range(100, 110), 500}
@@ -130,7 +123,6 @@ def test_a_pending_slot_is_accounted_for_though_it_is_not_stored(reader: Reader)
     (pending,) = reader.pending("calls", span.start, span.end)
     assert (pending.slot, pending.backfill, pending.in_flight, pending.receives) == (at(105), True, False, 0)
     assert (pending.due_at, pending.visible_at) == (at(106), FixedClock().now())
-    assert list(reader.dead_slots("calls", span.start, span.end)) == []
 
 
 def test_lateness_speaks_of_live_polls_only(reader: Reader) -> None:

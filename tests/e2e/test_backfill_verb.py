@@ -84,6 +84,12 @@ def test_without_a_daemon_it_collects_the_missing_slots_itself(home: Path) -> No
     assert (stored(home), missing(home)) == (SLOTS, 0)
 
 
+def test_without_a_daemon_it_serves_the_mock_api_that_the_seed_target_asks(tmp_path: Path) -> None:
+    make_database(tmp_path / "kizami.db", {"ai_response_count": range(SLOTS - 3)})
+    found = run_process("backfill", "--gaps", *HOUR, cwd=tmp_path)
+    assert (found.code, found.err.splitlines()[-1]) == (OK, "kizami: 3 slots stored"), found.err
+
+
 def test_a_past_from_before_the_first_poll_is_collected_and_then_expected(home: Path) -> None:
     whole = ("--from", "2025-12-02T08:59:00Z", "--to", "2025-12-02T10:00:00Z")
     found = run_process("backfill", "calls", *whole, cwd=home)

@@ -58,6 +58,7 @@ class TestTheDefault:
             configured(tmp_path, every_second(server))
             shown = on_a_terminal(tmp_path, until=b"calls", keys=b"\x03")
         assert b"calls" in shown
+        assert b" 1 target \xc2\xb7 up 0:00:" in shown
         assert b"coverage of the last hour" in shown
         assert b"lateness p50" in shown
 

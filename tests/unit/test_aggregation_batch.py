@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -34,6 +34,7 @@ from kizami.targets import SecretReference
 
 ITEM = '{"CompanyId": "acme", "UpdateAt": "%s", "LockOwner": "%s", "LockRun": "%s"}'
 REQUEST = '{"url": "https://users.example.com/v1/users", "company_id": "acme", "timestamp": 1764644400}'
+LAST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -182,7 +183,8 @@ def test_aggregation_004_is_reported_for_the_messages_own_lock_too(lines):
 
 
 @pytest.mark.parametrize(
-    "age", [timedelta(0), timedelta(minutes=1), timedelta(minutes=120), -timedelta(minutes=5)]
+    "age",
+    [timedelta(0), timedelta(minutes=1), timedelta(minutes=120), -timedelta(minutes=5), NOON - LAST],
 )
 def test_aggregation_005_a_younger_lock_ends_the_run(lines, age):
     batch = make_batch(user("u1", TODAY))

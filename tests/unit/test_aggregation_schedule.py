@@ -21,6 +21,7 @@ import fault_server as faults
 from fault_server import FaultServer
 from kizami.aggregation.schedule import AggregationSchedule, ScheduledCompany, next_run
 from kizami.errors import ConfigurationError
+from kizami.local import scheduled_aggregation
 from kizami.local.aggregation import SqliteLockStore, SqlitePointStore
 from kizami.local.clock import SystemClock
 from kizami.local.database import open_database
@@ -206,6 +207,27 @@ def test_a_company_that_fails_does_not_keep_the_others_from_their_points(
     wait_until(lambda: total(database, "acme-4") == 2)
     scheduled.close()
     assert total(database, "wrong") == 0
+
+
+def test_a_surprise_is_logged_and_the_schedule_goes_on(
+    server: MockServer, database: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    look_up = scheduled_aggregation.users_key
+    surprises = iter([RuntimeError("who would have thought")])
+
+    def surprising_key(environment: Any) -> Any:
+        for surprise in surprises:
+            raise surprise
+        return look_up(environment)
+
+    monkeypatch.setattr(scheduled_aggregation, "users_key", surprising_key)
+    companies = tuple(ScheduledCompany(name, None) for name in ("odd-4", "acme-4"))
+    scheduled = ScheduledAggregation(database, SystemClock())
+    scheduled.use(AggregationSchedule(companies, 3600, server.url, TOKYO))
+    wait_until(lambda: total(database, "acme-4") == 2)
+    scheduled.close()
+    (line,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert (line.getMessage(), line.companyId, line.exc_info[0]) == ("no aggregation", "odd-4", RuntimeError)
 
 
 def test_closing_does_not_wait_for_an_api_that_hangs(database: Path) -> None:

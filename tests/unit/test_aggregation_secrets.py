@@ -28,6 +28,7 @@ FORMS = (
     repr(KEY),
     repr(KEY.encode()),
     json.dumps(KEY),
+    json.dumps(KEY, ensure_ascii=False),
     urllib.parse.quote(KEY),
     urllib.parse.quote(KEY, safe=""),
     urllib.parse.quote_plus(KEY),

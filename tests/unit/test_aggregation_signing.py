@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import skip_for_lack_of
+from kizami.aggregation import signing
 from kizami.aggregation.signing import ApiKey, canonical_form, is_signed, require_company_id, sign
 from kizami.errors import InvalidInput
 
@@ -81,3 +82,10 @@ def test_a_key_that_is_not_one_is_refused_without_being_shown(value):
     with pytest.raises(InvalidInput, match=r"^ApiKey: ") as caught:
         ApiKey(value)
     assert "canary" not in str(caught.value)
+
+
+def test_a_signature_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch):
+    compared = []
+    monkeypatch.setattr(signing.hmac, "compare_digest", lambda *both: bool(compared.append(both)))
+    assert not is_signed(ApiKey("k"), 0, "acme", "a" * 64)
+    assert compared == [(sign(ApiKey("k"), 0, "acme").encode(), b"a" * 64)]

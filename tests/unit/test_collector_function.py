@@ -479,6 +479,16 @@ def test_an_event_that_is_not_of_sqs_is_logged_and_raised(event: Any, capsys: py
 
 
 @pytest.mark.usefixtures("table")
+@pytest.mark.parametrize("attributes", [None, {}, "x", [1], {"ApproximateReceiveCount": None}])
+def test_a_record_without_its_attributes_is_collected(attributes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    event = sqs_event(MESSAGE)
+    event["Records"][0]["attributes"] = attributes
+    with FaultServer(faults.answer()) as server:
+        monkeypatch.setenv("AI_API_BASE_URL", server.url)
+        assert handler(event, LambdaContext()) == {"batchItemFailures": []}
+
+
+@pytest.mark.usefixtures("table")
 def test_the_call_ends_before_the_invocation_does(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -552,6 +562,12 @@ def test_requirement_7_4_the_collector_logs_its_operations_with_timestamps_and_p
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["timestamp"])
         assert (line["from"], line["to"]) == ("2025-12-02T10:23:00Z", "2025-12-02T10:23:05Z")
         assert (line["metric"], line["messageId"]) == ("ai_response_count", "message-0")
+    asked, answered = (_milliseconds_after_slot(line) for line in (calling, stored))
+    assert asked - 1 <= stored["latenessMilliseconds"] <= answered + 1
+
+
+def _milliseconds_after_slot(line: dict[str, Any]) -> float:
+    return (datetime.fromisoformat(line["timestamp"]) - SLOT).total_seconds() * 1000
 
 
 @pytest.mark.usefixtures("table")

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from kizami.coverage import Completeness, Gap, SlotState, Span, due_span, find_gaps, slot_state
+from kizami.coverage import Completeness, Gap, Span, due_span, find_gaps
 from kizami.errors import InvalidInput
 from kizami.slots import shift
 from kizami.targets import Target
@@ -122,18 +122,3 @@ class TestCompleteness:
 
     def test_where_nothing_was_expected_nothing_is_missing(self) -> None:
         assert Completeness(0, 0).ratio == 1.0
-
-
-@pytest.mark.parametrize(
-    ("stored", "pending", "dead", "state"),
-    [
-        (True, True, True, SlotState.STORED),
-        (True, False, False, SlotState.STORED),
-        (False, True, True, SlotState.PENDING),
-        (False, True, False, SlotState.PENDING),
-        (False, False, True, SlotState.DEAD),
-        (False, False, False, SlotState.MISSING),
-    ],
-)
-def test_a_due_slot_is_in_exactly_one_state(stored: bool, pending: bool, dead: bool, state: SlotState) -> None:
-    assert slot_state(START, *({START} if there else set() for there in (stored, pending, dead))) is state

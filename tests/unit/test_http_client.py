@@ -164,6 +164,14 @@ def test_a_redirect_is_not_followed(client: HttpClient) -> None:
         assert elsewhere.requests == []
 
 
+def test_a_provisional_answer_is_passed_over(client: HttpClient) -> None:
+    with FaultServer(faults.hints_first, then=faults.answer()) as server:
+        for _ in range(2):
+            answer = get(client, server.url)
+            assert (answer.status, answer.body) == (200, BODY)
+        assert server.connections == 1
+
+
 def test_a_connection_is_kept_for_the_next_exchange(client: HttpClient) -> None:
     with FaultServer(faults.answer()) as server:
         for _ in range(3):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kizami.logs import JsonFormatter, use_json_logs
+from kizami.logs import JsonFormatter, PlainFormatter, use_json_logs
 from kizami.targets import SecretReference
 
 
@@ -90,6 +90,12 @@ def test_a_field_cannot_pass_for_the_time_or_the_level_of_the_line(stream: io.St
     line = written(stream)
     assert line["timestamp"] != "yesterday"
     assert (line["level"], line["logger"]) == ("INFO", "kizami")
+
+
+def test_on_a_terminal_a_strangers_words_are_shown_and_not_obeyed() -> None:
+    record = logging.makeLogRecord({"msg": "answered", "levelname": "INFO", "path": "/\x1b[2J\nforged 応答 \x9b"})
+    line = PlainFormatter().format(record)
+    assert line.endswith(r"INFO answered (path: /\x1b[2J\nforged 応答 \x9b)")
 
 
 def test_the_log_goes_to_one_place_once(stream: io.StringIO, caplog: pytest.LogCaptureFixture) -> None:

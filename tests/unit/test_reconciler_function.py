@@ -159,3 +159,9 @@ def test_a_table_that_cannot_be_read_fails_the_run_with_its_reason(
 def test_a_packaged_config_that_is_not_there_is_a_configuration_error() -> None:
     with pytest.raises(ConfigurationError, match=r"KIZAMI_CONFIG: /nowhere/kizami.toml: No such file"):
         packaged_config({"KIZAMI_CONFIG": "kizami.toml", "LAMBDA_TASK_ROOT": "/nowhere"})
+
+
+def test_a_packaged_configuration_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "kizami.toml").write_bytes(b"# caf\xe9")
+    with pytest.raises(ConfigurationError, match=r"KIZAMI_CONFIG: .*kizami.toml: is not UTF-8 at byte 5"):
+        packaged_config({"KIZAMI_CONFIG": "kizami.toml", "LAMBDA_TASK_ROOT": str(tmp_path)})

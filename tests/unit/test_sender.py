@@ -10,7 +10,7 @@ import pytest
 
 from kizami.errors import InvalidInput
 from kizami.messages import ScheduleMessage, write_message
-from kizami.sender import PlannedMessage, message_at_tick, message_for_slot, plan_all, plan_minute
+from kizami.sender import PlannedMessage, message_for_slot, plan_all, plan_minute
 from kizami.slots import INTERVALS, Window, shift
 from kizami.targets import SEED_TARGET, Target
 
@@ -60,7 +60,6 @@ def test_with_a_lag_each_tick_asks_for_the_window_that_ended_then() -> None:
     plan = plan_minute(MINUTE, target)
     assert [entry.delay_seconds for entry in plan] == DELAYS
     assert [window.end for window in windows(plan)] == [shift(MINUTE, delay) for delay in DELAYS]
-    assert message_at_tick(MINUTE, target) == message_for_slot(shift(MINUTE, -5), target)
 
 
 def test_a_trigger_in_another_zone_plans_the_utc_minute() -> None:

@@ -41,7 +41,7 @@ def decide(seen: Lock | None, owner: str, now: datetime) -> LockDecision:
     """
     if seen is None:
         return LockDecision.FREE
-    if seen.locked_at + EXPIRY < now:
+    if seen.locked_at < now - EXPIRY:  # and not the sum, which a lock of the year 9999 would not survive
         return LockDecision.EXPIRED
     return LockDecision.OWN if seen.owner == owner else LockDecision.HELD
 

@@ -105,7 +105,8 @@ class RunLog:
 def _forms_of(secret: str) -> set[str]:
     """How a URL, JSON or a repr may write a secret."""
     quoted = {quote(secret), quote(secret, safe=""), quote_plus(secret)}
-    return quoted | {secret, json.dumps(secret)[1:-1], repr(secret)[1:-1], repr(secret.encode())[2:-1]}
+    written = {json.dumps(secret, ensure_ascii=ascii)[1:-1] for ascii in (True, False)}
+    return quoted | written | {secret, repr(secret)[1:-1], repr(secret.encode())[2:-1]}
 
 
 def _stack_of(error: BaseException | None) -> str:

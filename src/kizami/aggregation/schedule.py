@@ -13,7 +13,7 @@ from kizami.aggregation.signing import require_company_id
 from kizami.errors import ConfigurationError, InvalidInput
 from kizami.slots import parse_duration
 from kizami.targets import MOCK_API_URL, SecretReference, parse_reference, refuse_unknown
-from kizami.urls import require_base_url
+from kizami.urls import configured_url
 
 SCHEDULE_SETTINGS = ("url", "every", "time_zone", "companies")
 COMPANY_SETTINGS = ("id", "key")
@@ -46,7 +46,7 @@ def parse_schedule(table: object, place: str) -> AggregationSchedule:
     if not isinstance(table, dict):
         raise ConfigurationError(place, "must be a table: [aggregation]")
     refuse_unknown(table, SCHEDULE_SETTINGS, place)
-    url = _parse_url(table.get("url", MOCK_API_URL), f"{place}.url")
+    url = configured_url(table.get("url", MOCK_API_URL), f"{place}.url")
     entries = table.get("companies")
     if not isinstance(entries, list) or not entries:
         raise ConfigurationError(place, "needs at least one [[aggregation.companies]] table")
@@ -72,14 +72,6 @@ def _parse_every(table: Mapping[str, Any], place: str) -> int:
     if not SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS:
         raise ConfigurationError(f"{place}.every", "must be from 1m to 24h")
     return seconds
-
-
-def _parse_url(value: object, place: str) -> str:
-    try:
-        require_base_url(value)
-    except InvalidInput as error:
-        raise ConfigurationError(place, error.problem) from None
-    return str(value)
 
 
 def _parse_company(entry: object, url: str, place: str) -> ScheduledCompany:

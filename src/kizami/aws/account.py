@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-from kizami.errors import ConfigurationError, InvalidInput
-from kizami.urls import require_base_url
+from kizami.errors import ConfigurationError
+from kizami.urls import configured_url
 
 T = TypeVar("T")
 
@@ -48,17 +48,9 @@ def find_endpoint(service: str, region: str) -> str:
     """Where the service is: an endpoint of the environment, for this service or for all, else AWS itself."""
     for name in (f"AWS_ENDPOINT_URL_{service.upper()}", "AWS_ENDPOINT_URL"):
         if url := os.environ.get(name):
-            return _require_url(url, name).rstrip("/") + "/"
+            return configured_url(url, name).rstrip("/") + "/"
     suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
     return f"https://{service}.{region}.{suffix}/"
-
-
-def _require_url(url: str, name: str) -> str:
-    try:
-        require_base_url(url)
-    except InvalidInput as error:
-        raise ConfigurationError(name, error.problem) from None
-    return url
 
 
 def _from_profile(read: Callable[[Any], T]) -> T:

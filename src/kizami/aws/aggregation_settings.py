@@ -9,7 +9,9 @@ from kizami.aggregation.points import DEFAULT_ZONE, require_zone
 from kizami.aws.settings import Environment, require_table_name, require_variable
 from kizami.errors import ConfigurationError, InvalidInput
 from kizami.targets import SecretReference, parse_reference
-from kizami.urls import require_base_url
+from kizami.urls import configured_url
+
+API_BASE_URL = "AGGREGATION_API_BASE_URL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +33,10 @@ def aggregation_settings(environment: Environment) -> AggregationSettings:
     return AggregationSettings(
         require_table_name(environment, "COMPANY_TABLE_NAME"),
         require_table_name(environment, "POINTS_TABLE_NAME"),
-        _require_url(environment, "AGGREGATION_API_BASE_URL"),
+        configured_url(require_variable(environment, API_BASE_URL), API_BASE_URL),
         require_zone(environment.get("AGGREGATION_TZ") or DEFAULT_ZONE, "AGGREGATION_TZ"),
         _read_reference(environment, "KIZAMI_API_KEY"),
     )
-
-
-def _require_url(environment: Environment, name: str) -> str:
-    url = require_variable(environment, name)
-    try:
-        require_base_url(url)
-    except InvalidInput as error:
-        raise ConfigurationError(name, error.problem) from None
-    return url
 
 
 def _read_reference(environment: Environment, name: str) -> SecretReference | None:

@@ -101,22 +101,21 @@ def collect(collection: Collection, message: ScheduleMessage, about: Mapping[str
     log.info("calling the API", extra={**about, "url": without_query(request.url)})
     started = monotonic()
     response = fetch(collection.http, request, collection.time_left() * 2 / 3)  # the rest is for the write
-    record = read_response(response, message, target, datetime.now(UTC))
-    answered = monotonic()
+    answered, arrived_at = monotonic(), datetime.now(UTC)
+    record = read_response(response, message, target, arrived_at)
     outcome = collection.store.put_if_absent(record)
     took = {
         "apiMilliseconds": _milliseconds(started, answered),
         "writeMilliseconds": _milliseconds(answered),
-        "latenessMilliseconds": lateness_milliseconds(record, target),
+        "latenessMilliseconds": lateness_milliseconds(record.slot, target, arrived_at),
     }
     _log_outcome(outcome, record, {**about, **took})
     return outcome
 
 
-def lateness_milliseconds(record: MetricRecord, target: Target) -> int:
-    """How long after its tick the slot's answer was there."""
-    due = shift(record.slot, target.lag_seconds)
-    return round((record.collected_at - due).total_seconds() * 1000)
+def lateness_milliseconds(slot: datetime, target: Target, arrived_at: datetime) -> int:
+    """How long after its tick the slot's answer was there (the record keeps whole seconds only)."""
+    return round((arrived_at - shift(slot, target.lag_seconds)).total_seconds() * 1000)
 
 
 def _milliseconds(start: float, end: float | None = None) -> int:

@@ -7,9 +7,9 @@ from math import inf
 from typing import Any
 
 from kizami.aggregation.lock import Lock, read_lock, write_lock
-from kizami.aws.dynamodb import dynamodb_client
+from kizami.aws.dynamodb import call_dynamodb, read_pages
 from kizami.aws.invocation import TimeLeft
-from kizami.aws.json_client import CALL_SECONDS, AwsError, Fields
+from kizami.aws.json_client import AwsError, Fields
 from kizami.errors import InvalidInput, StoreError
 
 LOCK_ATTRIBUTES = ("UpdateAt", "LockOwner", "LockRun")
@@ -72,22 +72,10 @@ class DynamoDbLockStore:
 
 def list_companies(table: str, time_left: TimeLeft = lambda: inf) -> Iterator[tuple[Any, Any]]:
     """(CompanyId, ApiKeyRef) of each company, page by page; one without a key reference has None. StoreError."""
-    request: Fields = {"TableName": table, "ProjectionExpression": "CompanyId, ApiKeyRef"}
-    while True:
-        try:
-            page = call_dynamodb(time_left, "Scan", request)
-        except AwsError as error:
-            raise StoreError(str(error)) from None
+    request = {"TableName": table, "ProjectionExpression": "CompanyId, ApiKeyRef"}
+    for page in read_pages(time_left, "Scan", request):
         for item in page.get("Items", ()):
             yield _content(item["CompanyId"]), _content(item["ApiKeyRef"]) if "ApiKeyRef" in item else None
-        if "LastEvaluatedKey" not in page:
-            return
-        request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
-
-
-def call_dynamodb(time_left: TimeLeft, operation: str, parameters: Fields) -> Fields:
-    """One DynamoDB operation within the time that is left, else AwsError."""
-    return dynamodb_client().call(operation, parameters, min(CALL_SECONDS, time_left() * 0.9))
 
 
 def _still(seen: Lock | None) -> tuple[str, Fields]:

@@ -36,5 +36,6 @@ def _read_delivery(record: Any, place: str) -> Delivery:
     body = record.get("body") if isinstance(record, dict) else None
     if not isinstance(message_id, str) or not message_id or not isinstance(body, str):
         raise InvalidInput(place, "must have a messageId and a body")
-    attributes = record.get("attributes") or {}
-    return Delivery(message_id, body, str(attributes.get("ApproximateReceiveCount", "1")))
+    attributes = record.get("attributes")
+    count = attributes.get("ApproximateReceiveCount", "1") if isinstance(attributes, dict) else "1"
+    return Delivery(message_id, body, str(count))

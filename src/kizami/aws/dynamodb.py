@@ -13,13 +13,12 @@ from kizami.aws.json_client import CALL_SECONDS, UNREACHABLE, AwsError, Fields, 
 from kizami.errors import InvalidInput, StoreError, StoreUnreachable
 from kizami.messages import MetricRecord, read_record, write_record
 from kizami.ports import PutOutcome
-from kizami.slots import format_instant, shift, to_utc
+from kizami.slots import format_instant, shift, shorten, to_utc
 
 SLOT_IS_FREE = "attribute_not_exists(slotTime)"  # Requirement 3.4
 METRIC = "metricName = :metric"
 SLOTS_IN_RANGE = f"{METRIC} AND slotTime BETWEEN :first AND :last"
 SLOTS_UNTIL = f"{METRIC} AND slotTime <= :last"
-CONSISTENT = {"ConsistentRead": True}
 
 
 @lru_cache(maxsize=1)
@@ -39,7 +38,8 @@ class DynamoDbMetricStore:
         """Store the record unless its slot has one."""
         item = {name: _typed(value) for name, value in write_record(record).items()}
         try:
-            self._call("PutItem", {"Item": item, "ConditionExpression": SLOT_IS_FREE})
+            request = {"TableName": self._table, "Item": item, "ConditionExpression": SLOT_IS_FREE}
+            call_dynamodb(self._time_left, "PutItem", request)
         except AwsError as error:
             if error.code == "ConditionalCheckFailedException":
                 return PutOutcome.DUPLICATE
@@ -71,8 +71,7 @@ class DynamoDbMetricStore:
         return self._one({"KeyConditionExpression": SLOTS_UNTIL, "ScanIndexForward": False}, values)
 
     def _one(self, request: Fields, values: dict[str, str]) -> MetricRecord | None:
-        typed = {name: _typed(value) for name, value in values.items()}
-        page = self._page({**request, "ExpressionAttributeValues": typed, "Limit": 1, **CONSISTENT})
+        page = next(self._query(request | {"Limit": 1}, values))
         return next(map(_record, page.get("Items", ())), None)
 
     def _pages(self, metric: str, start: datetime, end: datetime, **options: str) -> Iterator[Fields]:
@@ -80,28 +79,31 @@ class DynamoDbMetricStore:
         if bounds is None:
             return
         values = {":metric": metric, ":first": format_instant(bounds[0]), ":last": format_instant(bounds[1])}
-        request: Fields = {
-            "KeyConditionExpression": SLOTS_IN_RANGE,
-            "ExpressionAttributeValues": {name: _typed(value) for name, value in values.items()},
-            **CONSISTENT,
-            **options,
-        }
-        while True:
-            page = self._page(request)
-            yield page
-            if "LastEvaluatedKey" not in page:
-                return
-            request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+        yield from self._query({"KeyConditionExpression": SLOTS_IN_RANGE, **options}, values)
 
-    def _page(self, request: Fields) -> Fields:
+    def _query(self, request: Fields, values: dict[str, str]) -> Iterator[Fields]:
+        typed = {name: _typed(value) for name, value in values.items()}
+        whole = {"TableName": self._table, "ExpressionAttributeValues": typed, "ConsistentRead": True, **request}
+        return read_pages(self._time_left, "Query", whole)
+
+
+def call_dynamodb(time_left: TimeLeft, operation: str, parameters: Fields) -> Fields:
+    """One DynamoDB operation within the time that is left, else AwsError."""
+    return dynamodb_client().call(operation, parameters, min(CALL_SECONDS, time_left() * 0.9))
+
+
+def read_pages(time_left: TimeLeft, operation: str, request: Fields) -> Iterator[Fields]:
+    """The answers to a Query or Scan, one call a page as they are asked for; StoreError."""
+    start: Fields = {}
+    while True:
         try:
-            return self._call("Query", request)
+            page = call_dynamodb(time_left, operation, request | start)
         except AwsError as error:
             raise _store_error(error) from None
-
-    def _call(self, operation: str, parameters: Fields) -> Fields:
-        within = min(CALL_SECONDS, self._time_left() * 0.9)
-        return dynamodb_client().call(operation, {"TableName": self._table, **parameters}, within)
+        yield page
+        if "LastEvaluatedKey" not in page:
+            return
+        start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
 
 
 def _store_error(error: AwsError) -> StoreError:
@@ -124,10 +126,12 @@ def _typed(value: str | int) -> dict[str, str]:
 
 
 def _record(item: dict[str, dict[str, Any]]) -> MetricRecord:
+    fields = {name: _plain(value) for name, value in item.items()}
     try:
-        return read_record({name: _plain(value) for name, value in item.items()})
+        return read_record(fields)
     except InvalidInput as error:
-        raise StoreError(f"an item of the table is not a metric record: {error}") from None
+        place = f"{shorten(fields.get('metricName'))}, {shorten(fields.get('slotTime'))}"
+        raise StoreError(f"the item ({place}) of the table is not a metric record: {error}") from None
 
 
 def _plain(value: dict[str, Any]) -> Any:

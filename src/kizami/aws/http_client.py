@@ -156,7 +156,11 @@ class _Exchange:
         path = (parts.path or "/") + ("?" + parts.query if parts.query else "")
         connection.response_class = self._timed_response  # type: ignore[assignment]
         connection.request(request.method, path, request.body, request.headers)
-        return connection.getresponse()
+        response = connection.getresponse()
+        while response.status < 200:  # provisional, as 103: the answer itself is still to come
+            response.headers = None  # type: ignore[assignment]  # lets it begin again
+            response.begin()
+        return response
 
     def _timed_response(self, sock: socket.socket, **options: Any) -> HTTPResponse:
         return HTTPResponse(_TimedReader(sock, self._time_left), **options)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from math import inf
 from typing import Any
 
 from kizami.aggregation.points import GrantOutcome, PointDay, UserPoints, point_key, read_point_key
-from kizami.aws.company_table import call_dynamodb
+from kizami.aws.dynamodb import call_dynamodb, read_pages
 from kizami.aws.invocation import TimeLeft
 from kizami.aws.json_client import AwsError, Fields
 from kizami.errors import StoreError
@@ -30,7 +30,7 @@ class DynamoDbPointStore:
 
     def __init__(self, table: str, time_left: TimeLeft = lambda: inf) -> None:
         self._table = table
-        self._call = partial(call_dynamodb, time_left)
+        self._time_left = time_left
 
     def grant(
         self, company_id: str, user_numbers: Sequence[str], day: PointDay
@@ -58,7 +58,7 @@ class DynamoDbPointStore:
             "ExpressionAttributeValues": {name: {"N": str(value)} for name, value in numbers.items()},
         }
         try:
-            self._call("UpdateItem", parameters)
+            call_dynamodb(self._time_left, "UpdateItem", parameters)
         except AwsError as error:
             if error.code == "ConditionalCheckFailedException":
                 return GrantOutcome.ALREADY_GRANTED
@@ -78,7 +78,7 @@ class DynamoDbPointStore:
         keys = [_key(company_id, user_number, day.month) for user_number in user_numbers]
         request = {self._table: {"Keys": keys, "ProjectionExpression": "UserMonth, Points, UpdateTimestamp"}}
         try:
-            answer = self._call("BatchGetItem", {"RequestItems": request})
+            answer = call_dynamodb(self._time_left, "BatchGetItem", {"RequestItems": request})
             items = answer.get("Responses", {}).get(self._table, [])
             return [found.user_number for found in map(_read_points, items) if found.updated_at >= day.start]
         except (AwsError, StoreError) as error:
@@ -87,21 +87,14 @@ class DynamoDbPointStore:
 
     def points(self, company_id: str, month: str) -> Iterator[UserPoints]:
         """The company's points of a month, page by page; the other months are read over."""
-        request: Fields = {
+        request = {
             "TableName": self._table,
             "KeyConditionExpression": "CompanyId = :company",
             "ExpressionAttributeValues": {":company": {"S": company_id}},
             "ConsistentRead": True,
         }
-        while True:
-            try:
-                page = self._call("Query", request)
-            except AwsError as error:
-                raise StoreError(str(error)) from None
+        for page in read_pages(self._time_left, "Query", request):
             yield from (found for found in map(_read_points, page.get("Items", ())) if found.month == month)
-            if "LastEvaluatedKey" not in page:
-                return
-            request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
 
 def _key(company_id: str, user_number: str, month: str) -> Fields:

@@ -11,7 +11,7 @@ from typing import Any
 
 from kizami.errors import ConfigurationError, InvalidInput
 from kizami.targets import DEFAULT_TIMEOUT_SECONDS, Config, Target, parse_config, parse_headers
-from kizami.urls import require_base_url
+from kizami.urls import configured_url, require_base_url
 
 Environment = Mapping[str, str]
 
@@ -83,16 +83,14 @@ def _read_config(path: str) -> Config:
             return parse_config(file.read(), os.path.basename(path))
     except OSError as error:
         raise ConfigurationError("KIZAMI_CONFIG", f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigurationError("KIZAMI_CONFIG", f"{path}: is not UTF-8 at byte {error.start}") from None
 
 
 def require_queue_url(environment: Environment) -> str:
     """`QUEUE_URL`, as a URL that has a queue in it."""
-    url = require_variable(environment, "QUEUE_URL")
-    try:
-        path = require_base_url(url).path
-    except InvalidInput as error:
-        raise ConfigurationError("QUEUE_URL", error.problem) from None
-    if not path.strip("/"):
+    url = configured_url(require_variable(environment, "QUEUE_URL"), "QUEUE_URL")
+    if not require_base_url(url).path.strip("/"):
         raise ConfigurationError("QUEUE_URL", "must be like https://sqs.REGION.amazonaws.com/ACCOUNT/QUEUE")
     return url
 

@@ -28,11 +28,11 @@ from kizami.local.aggregating import Aggregator, look_up_key
 from kizami.local.aggregation import SqlitePointStore
 from kizami.local.clock import SystemClock
 from kizami.local.database import open_database
-from kizami.logs import use_logs
+from kizami.logs import printable, use_logs
 from kizami.mock_api.users import users_key
 from kizami.slots import shorten
 from kizami.targets import MOCK_API_URL, SecretReference
-from kizami.urls import require_base_url
+from kizami.urls import configured_url
 
 _MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])", re.ASCII)
 _COLUMNS = (("user_number", False), ("points", True), ("last granted", False))
@@ -95,7 +95,7 @@ def run(
     """
     message = AggregationMessage(_company(company_id), _key(api_key_env, api_key_file, api_url))
     zone = _zone(time_zone)
-    _require_url(api_url)
+    configured_url(api_url, "--api-url")
     use_logs() if verbose else _say_errors()
     with _progress() as on_progress:
         outcome = Aggregator(database, api_url, zone, on_progress).run(message, SystemClock().now())
@@ -155,13 +155,6 @@ def _zone(name: str) -> ZoneInfo:
     return require_zone(name, "--time-zone")
 
 
-def _require_url(url: str) -> None:
-    try:
-        require_base_url(url)
-    except InvalidInput as error:
-        raise ConfigurationError("--api-url", error.problem) from None
-
-
 def _key(variable: str | None, file: Path | None, url: str) -> ApiKey:
     """The key, read before anything else is done; never an argument, which every process could see."""
     if variable and file:
@@ -186,7 +179,7 @@ class _OneLine(logging.Formatter):
     """The message alone: a person has no use for the stack trace that the line carries for the logs."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return f"kizami: {record.getMessage()}"
+        return printable(f"kizami: {record.getMessage()}")
 
 
 def _say_errors() -> None:

@@ -17,6 +17,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from kizami.cli.printing import plural
 from kizami.coverage import Completeness, due_span
 from kizami.errors import KizamiError
 from kizami.local.clock import SystemClock
@@ -103,10 +104,11 @@ class LiveView:
 
     def _picture(self, numbers: Numbers) -> Group:
         up = timedelta(seconds=int(time.monotonic() - self._started))
+        polled = plural(len(self._engine.polled), "target")
         lateness = lateness_of(sorted(Counter(self._late).items()))
         coverage, depth = numbers.coverage, numbers.depth
         lines = [
-            Text(f"kizami · {self._database} · {len(self._engine.polled)} targets · up {up}", style="bold"),
+            Text(f"kizami · {self._database} · {polled} · up {up}", style="bold"),
             Text(
                 f"coverage of the last hour {coverage} ({coverage.ratio:.2%}) · "
                 f"lateness p50 {lateness.p50_ms} ms, p99 {lateness.p99_ms} ms",

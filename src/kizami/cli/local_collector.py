@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from kizami.cli.backends import Collector
@@ -31,6 +31,7 @@ def local_collector(database: Path, settings: Settings, metrics: Iterable[str]) 
     from kizami.local.drain import Drain
 
     with ExitStack() as stack:
+        _serve_mock(stack, settings.config)
         try:
             collector: Collector = stack.enter_context(Drain.of(database, settings.config))
         except AlreadyRunning:
@@ -39,6 +40,15 @@ def local_collector(database: Path, settings: Settings, metrics: Iterable[str]) 
             _require_targets(settings.config, metrics)
             use_logs(logging.WARNING)  # a target that fails is worth a line beside the progress
         yield collector
+
+
+def _serve_mock(stack: ExitStack, config: Config) -> None:
+    """The mock API that `kizami up` would serve, unless it is there already; before anything is collected."""
+    from kizami.cli.mock_service import is_needed, mock_service
+
+    if is_needed(config):
+        with suppress(ConfigurationError):  # another program's port: what comes of that is the slots' reason
+            stack.enter_context(mock_service())
 
 
 def _require_targets(config: Config, metrics: Iterable[str]) -> None:

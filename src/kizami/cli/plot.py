@@ -23,14 +23,13 @@ class Column:
     low: int = 0
     high: int = 0
     first_slot: int = 0
-    first_count: int = 0
     last_slot: int = 0
     last_count: int = 0
 
     def add(self, slot: int, count: int) -> None:
         """Take in the next record."""
         if not self.stored:
-            self.first_slot, self.first_count, self.low, self.high = slot, count, count, count
+            self.first_slot, self.low, self.high = slot, count, count
         self.low, self.high = min(self.low, count), max(self.high, count)
         self.last_slot, self.last_count = slot, count
         self.stored += 1

@@ -29,11 +29,6 @@ class FailureLog:
         self._lines = 0
         self._failures = 0
 
-    @property
-    def failing(self) -> int:
-        """How many metrics failed last time."""
-        return len(self._failing)
-
     def failed(self, metric: str, error: KizamiError, now_ms: float) -> None:
         self._failures += 1
         known = self._failing.get(metric)

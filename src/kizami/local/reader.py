@@ -153,14 +153,6 @@ class Reader:
         for slot, count, collected, late, receives, old in self._of_metric("slots", columns, metric, start, end):
             yield StoredSlot(from_seconds(slot), count, from_ms(collected), late, receives, bool(old))
 
-    def all_records(self, start: datetime, end: datetime) -> Iterator[MetricRecord]:
-        """The records of all metrics, slot by slot."""
-        names = {metric.id: metric.name for metric in self.metrics().values()}
-        sql = "SELECT slot, metric_id, count, collected_ms FROM slots WHERE slot >= ? AND slot < ?"
-        for piece in _pieces(to_seconds(start), to_seconds(end), 60):
-            for slot, number, count, collected in self.rows(sql, piece):
-                yield MetricRecord(names[number], from_seconds(slot), count, from_ms(collected))
-
     def stored_slots(self, metric: str, start: datetime, end: datetime) -> Iterator[datetime]:
         """The stored slots: what `coverage.find_gaps` wants."""
         return (from_seconds(slot) for (slot,) in self._of_metric("slots", "row.slot", metric, start, end))
@@ -178,10 +170,6 @@ class Reader:
             receives, held, priority, error = rest
             moments = from_seconds(slot), from_ms(due), from_ms(visible)
             yield PendingSlot(metric, *moments, receives, bool(held), priority == BACKFILL, error)
-
-    def dead_slots(self, metric: str, start: datetime, end: datetime) -> Iterator[datetime]:
-        """The metric's slots that are dead letters."""
-        return (from_seconds(slot) for (slot,) in self._of_metric("dead_letters", "row.slot", metric, start, end))
 
     def stored_counts(self, start: datetime, end: datetime) -> dict[str, int]:
         """How many slots of each metric are stored; metrics with none are left out."""
@@ -214,11 +202,6 @@ class Reader:
         """How many backfill messages are on the queue; counting stops at `up_to`."""
         sql = f"SELECT count(*) FROM (SELECT 1 FROM messages WHERE priority = {BACKFILL} LIMIT ?)"
         return int(self.rows(sql, (up_to,))[0][0])
-
-    def dead_counts(self) -> dict[str, int]:
-        """How many dead letters each metric has; metrics with none are left out."""
-        sql = "SELECT name, count(*) FROM dead_letters JOIN metrics ON id = metric_id GROUP BY metric_id"
-        return dict(self.rows(sql))
 
     def lateness(self, start: datetime, end: datetime, metric: str | None = None) -> Lateness:
         """The lateness of the live polls of one metric or of all."""
@@ -257,8 +240,3 @@ class Reader:
             first = -(-max(bucket, bounds["start"]) // step) * step
             end = min(bucket + TALLY_SECONDS, bounds["end"])
             yield from self.rows(sql, {**bounds, "start": first, "end": end, "step": step})
-
-
-def _pieces(start: int, end: int, size: int) -> Iterator[tuple[int, int]]:
-    for piece in range(start, end, size):
-        yield piece, min(piece + size, end)

@@ -84,5 +84,8 @@ class ScheduledAggregation:
         except KizamiError as error:
             logger.error("no aggregation", extra={"companyId": company.company_id, "reason": str(error)})
             return
+        except Exception:  # the top of the thread: whatever it was, the others and the next run go on
+            logger.exception("no aggregation", extra={"companyId": company.company_id})
+            return
         about = {"companyId": company.company_id, "code": outcome.code.code, **asdict(outcome.tally)}
         logger.info("aggregation %s", outcome.ending.value, extra=about)
