@@ -24,8 +24,9 @@ up: $(VENV)/.runtime  ## run the whole pipeline here, with live data
 test: $(VENV)/.dev $(MINISTACK)/.done  ## run the tests
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
 
-campaign: $(VENV)/.dev $(MINISTACK)/.done  ## the long tests: 200 targets on the local AWS
-	@$(BIN)/python -m pytest -m campaign
+campaign: $(VENV)/.dev  ## the long tests: a power loss at every write of the daemon, and a hundred kills
+	@KIZAMI_CRASH_POINTS=1000000 KIZAMI_KILLS=100 $(BIN)/python -m pytest -o timeout=3600 \
+	  tests/simulation/test_crash_points.py tests/simulation/test_faults.py
 
 check: $(VENV)/.dev  ## ruff, strict mypy, and the house's own rules
 	@$(BIN)/ruff check .
@@ -57,7 +58,7 @@ diff: .tools/cdk/.done  ## show what a deployment would change
 deploy: .tools/cdk/.done  ## deploy to the AWS account of your credentials
 	@$(CDK) deploy
 
-destroy: .tools/cdk/.done  ## delete the stack; asks first, and keeps the table
+destroy: .tools/cdk/.done  ## delete the stack; asks first, and keeps the tables
 	@$(CDK) destroy
 
 bench: $(VENV)/.bench  ## one machine, up to 10,000 targets, beside its peers; BENCH="--targets 100" for less

@@ -68,6 +68,8 @@ class Aggregating(Construct):
             "POINTS_TABLE_NAME": self.points.table_name,
             "AGGREGATION_API_BASE_URL": api_base_url,
             "AGGREGATION_TZ": settings.aggregation_time_zone,
+            "QUEUE_URL": self.queue.queue_url,
+            "KIZAMI_AGGREGATION_RETRY_SECONDS": str(settings.aggregation_retry_seconds),
         }
         if api_key is not None:
             environment["KIZAMI_API_KEY"] = str(api_key)
@@ -84,6 +86,7 @@ class Aggregating(Construct):
         allow(function, ["dynamodb:GetItem", "dynamodb:UpdateItem"], [self.companies.table_arn])
         allow(function, ["dynamodb:BatchGetItem", "dynamodb:UpdateItem"], [self.points.table_arn])
         allow_key(function, foundation.table_key, "dynamodb", WRITE_KEY_ACTIONS)
+        allow(function, ["sqs:ChangeMessageVisibility"], [self.queue.queue_arn])
         self._allow_keys(function, api_key)
         # Runs are long: the cap leaves the account's other functions, the Collector above all, their room.
         consume(self, "Messages", foundation, function, self.queue, 1, settings.aggregation_concurrency)

@@ -27,7 +27,7 @@ class Foundation(Construct):
         self.settings = settings
         self.targets = deployable_targets(text, settings)
         self.has_config = text is not None
-        self.code = lambda_code(self, text)
+        self.code = lambda_code(self, text, settings.aggregation_time_zone)
         self.table_key = self._key("TableKey", "the tables")
         self.queue_key = self._key("QueueKey", "the queues and the alarms' topic", _for_alarms())
         self.log_key = self._key("LogKey", "the logs", _for_logs(Stack.of(self)))

@@ -1,4 +1,4 @@
-"""The Lambda package: our own source and, if there is one, the `kizami.toml`; the same bytes on every machine."""
+"""The Lambda package: our own source, one time zone, and the `kizami.toml`; the same bytes on every machine."""
 
 from __future__ import annotations
 
@@ -6,25 +6,38 @@ import hashlib
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
+import tzdata
 from aws_cdk import AssetHashType, Stage
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 import kizami
+from kizami.aggregation.points import DEFAULT_ZONE
 from kizami.errors import ConfigurationError
 
 CONFIG_NAME = "kizami.toml"
 PACKAGES = (".", "aws", "mock_api", "aggregation")  # what the functions need: not cli, local, dashboard
 
 
-def package_files(config: str | None) -> dict[str, bytes]:
+def package_files(config: str | None, zone: str = DEFAULT_ZONE) -> dict[str, bytes]:
     """What the package holds, by its name in it, in a fixed order."""
     source = Path(kizami.__file__).parent
     parts = (part for package in PACKAGES for kind in ("*.py", "*.json") for part in (source / package).glob(kind))
     files = {part.relative_to(source.parent).as_posix(): part.read_bytes() for part in parts}
+    files |= zone_files(zone)
     if config is not None:
         files[CONFIG_NAME] = config.encode()
     return dict(sorted(files.items()))
+
+
+def zone_files(name: str) -> dict[str, bytes]:
+    """The one zone whose days count, where `zoneinfo` looks if the system has none: Lambda promises none."""
+    root = Path(tzdata.__file__).parent
+    zone = root / "zoneinfo" / name
+    if not zone.is_file():
+        raise ConfigurationError("context aggregation_time_zone", f"{name!r} is not in the time zone database")
+    packages = [parent / "__init__.py" for parent in zone.parents if parent.is_relative_to(root)]
+    return {part.relative_to(root.parent).as_posix(): part.read_bytes() for part in (*packages, zone)}
 
 
 def package_hash(files: dict[str, bytes]) -> str:
@@ -44,9 +57,9 @@ def write_zip(files: dict[str, bytes], path: Path) -> None:
             archive.writestr(entry, body, ZIP_DEFLATED)
 
 
-def lambda_code(scope: Construct, config: str | None) -> lambda_.Code:
+def lambda_code(scope: Construct, config: str | None, zone: str) -> lambda_.Code:
     """The package as an asset of the app that `scope` is in."""
-    files = package_files(config)
+    files = package_files(config, zone)
     digest = package_hash(files)
     stage = Stage.of(scope)
     if stage is None:

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from kizami.aggregation.points import DEFAULT_ZONE, require_zone
+from kizami.aws.aggregation_settings import DEFAULT_RETRY_SECONDS
 from kizami.errors import ConfigurationError, InvalidInput
 from kizami.slots import DEFAULT_INTERVAL_SECONDS
 from kizami.urls import require_base_url
@@ -59,6 +60,7 @@ class Settings:
     aggregation_timeout_seconds: int = 900
     aggregation_memory_mb: int = 1769
     aggregation_concurrency: int = 10
+    aggregation_retry_seconds: int = DEFAULT_RETRY_SECONDS
     company_table_name: str = "Company"
     points_table_name: str = "Points"
     coverage_alarm_percent: int = 99
@@ -185,6 +187,7 @@ PARSERS: dict[str, Callable[[str, Any], Any]] = {
     "aggregation_timeout_seconds": _number(60, 900),  # the batch keeps the last 30 to end cleanly
     "aggregation_memory_mb": _number(128, 10_240),
     "aggregation_concurrency": _number(2, 1000),
+    "aggregation_retry_seconds": _number(1, 43_200),
     "company_table_name": _pattern(_NAME, _A_TABLE_NAME),
     "points_table_name": _pattern(_NAME, _A_TABLE_NAME),
     "coverage_alarm_percent": _number(1, 100),

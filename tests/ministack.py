@@ -97,6 +97,13 @@ class DeployedStack:
         self._physical = {r["LogicalResourceId"]: r["PhysicalResourceId"] for r in answer["StackResources"]}
         self._template = template
 
+    def stop_rules(self) -> None:
+        """From now on, only the test calls its functions."""
+        events = self.aws.client("events")
+        for rule in events.list_rules()["Rules"]:
+            if rule["Name"].startswith(self.name):
+                events.disable_rule(Name=rule["Name"])
+
     def delete(self) -> None:
         """Its rules would go on firing."""
         self.aws.client("cloudformation").delete_stack(StackName=self.name)
@@ -116,6 +123,12 @@ class DeployedStack:
             FunctionName=self.function_name(name), Payload=json.dumps(event).encode()
         )
         return json.loads(answer["Payload"].read())
+
+    def fire(self, name: str, event: dict[str, Any]) -> None:
+        """Call a function as a rule does: nobody waits, and Lambda tries again if it fails."""
+        self.aws.client("lambda").invoke(
+            FunctionName=self.function_name(name), InvocationType="Event", Payload=json.dumps(event).encode()
+        )
 
     def rows(self, metric: str = "ai_response_count") -> dict[str, dict[str, Any]]:
         """The records of a metric by slot time, read as anybody else would read them."""
@@ -137,8 +150,8 @@ class DeployedStack:
         return [line for page in pages for event in page["events"] if (line := _json(event["message"]))]
 
     def depth(self, output: str) -> int:
-        """How many messages wait on a queue."""
-        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        """How many messages are on a queue: due, delayed or handed out."""
+        names = [f"ApproximateNumberOfMessages{state}" for state in ("", "Delayed", "NotVisible")]
         answer = self.aws.client("sqs").get_queue_attributes(QueueUrl=self.outputs[output], AttributeNames=names)
         return sum(int(answer["Attributes"][name]) for name in names)
 
@@ -264,6 +277,7 @@ def _environment(port: int, scratch: str, auth: bool) -> dict[str, str]:
         "S3_DATA_DIR": f"{scratch}/s3",
         "STATE_DIR": f"{scratch}/state",
         "LOG_LEVEL": "WARNING",
+        "PYTHONTZPATH": "",  # the functions know the one time zone that they bring
         "USE_SSL": "1",  # the queues' policies deny plain HTTP, here as on AWS
     }
 

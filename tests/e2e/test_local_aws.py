@@ -22,10 +22,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from command import environment, run_process
 from kizami.slots import floor_to_minute, format_instant, parse_instant, slots_between
 from ministack import DeployedStack, LocalAws, wait_until
 from polled_api import PolledApi, serving
@@ -44,6 +46,7 @@ CONTEXT = {
 }
 SKIPPED_MINUTES = 7
 PATIENCE_SECONDS = 240
+HOUR = timedelta(hours=1)
 
 
 @dataclass
@@ -222,24 +225,41 @@ def test_a_message_that_fails_too_often_becomes_a_dead_letter_with_its_reason_in
     wait_until(
         lambda: timeline.stack.depth("DeadLetterQueueUrl") == 2, PATIENCE_SECONDS, "poison and dying slot are dead"
     )
+    assert alarmed_messages(timeline.stack) == 2
     (poison, *_) = timeline.log("collector", error="InvalidInput")
     assert poison["detail"].startswith("to: ") or poison["detail"].startswith("from: ")
     assert format_instant(timeline.dying_slot) not in timeline.stack.rows()
 
 
-def test_a_dead_letter_that_is_redriven_after_its_cause_is_gone_is_stored(timeline: Timeline) -> None:
+def alarmed_messages(stack: DeployedStack) -> int:
+    """What the deployed alarm on dead letters looks at, read at its source: the attribute behind SQS's metric."""
+    (alarm,) = [
+        alarm
+        for alarm in stack.aws.client("cloudwatch").describe_alarms()["MetricAlarms"]
+        if "MonitoringDeadLetters" in alarm["AlarmName"] and alarm["AlarmName"].startswith(stack.name)
+    ]
+    assert (alarm["Namespace"], alarm["MetricName"]) == ("AWS/SQS", "ApproximateNumberOfMessagesVisible")
+    assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (0, "GreaterThanThreshold")
+    (queue,) = [dimension["Value"] for dimension in alarm["Dimensions"] if dimension["Name"] == "QueueName"]
+    sqs, name = stack.aws.client("sqs"), "ApproximateNumberOfMessages"
+    url = sqs.get_queue_url(QueueName=queue)["QueueUrl"]
+    return int(sqs.get_queue_attributes(QueueUrl=url, AttributeNames=[name])["Attributes"][name])
+
+
+def test_a_dead_letter_that_is_redriven_after_its_cause_is_gone_is_stored(
+    timeline: Timeline, tmp_path: Path
+) -> None:
     wait_until(lambda: timeline.stack.depth("DeadLetterQueueUrl") == 2, PATIENCE_SECONDS, "the dead letters")
     timeline.api.broken_slots.clear()
-    redrive(timeline.stack)
+    env = environment(**timeline.stack.aws.environment)
+    range_ = ("--from", format_instant(timeline.first_slot), "--to", format_instant(timeline.minute + HOUR))
+    aws = ("--backend", "aws", "--stack", timeline.stack.name, "--json")
+    listed = run_process("dead-letters", "list", *range_, *aws, cwd=tmp_path, env=env)
+    assert [dead["slotTime"] for dead in listed.json["deadLetters"]] == [format_instant(timeline.dying_slot)]
+    redriven = run_process("dead-letters", "redrive", *range_, *aws, cwd=tmp_path, env=env)
+    assert redriven.json == {"redriven": 1}, redriven.err
     wait_for_rows(timeline, [format_instant(timeline.dying_slot)])
-
-
-def redrive(stack: DeployedStack) -> None:
-    """Every dead letter once more onto the live queue (this local AWS has no StartMessageMoveTask)."""
-    sqs, dead_letters = stack.aws.client("sqs"), stack.outputs["DeadLetterQueueUrl"]
-    for dead in sqs.receive_message(QueueUrl=dead_letters, MaxNumberOfMessages=10)["Messages"]:
-        sqs.send_message(QueueUrl=stack.outputs["QueueUrl"], MessageBody=dead["Body"])
-        sqs.delete_message(QueueUrl=dead_letters, ReceiptHandle=dead["ReceiptHandle"])
+    assert timeline.stack.depth("DeadLetterQueueUrl") == 1  # nobody can understand it: it stays to be looked at
 
 
 def test_the_reconciler_fills_skipped_minutes_and_the_one_that_was_not_sent(timeline: Timeline) -> None:
@@ -279,62 +299,6 @@ def test_no_function_was_denied_anything_but_what_the_test_took_away(timeline: T
 def test_the_deployed_mock_api_answered_through_api_gateway(timeline: Timeline) -> None:
     answered = timeline.log("mock_api", path="/response_count", status=200)
     assert len(answered) >= 12
-
-
-# 200 targets, every 20 seconds: 600 messages a minute, about what this local AWS can work off.
-TARGETS = 200
-INTERVAL_SECONDS = 20
-
-
-@dataclass
-class Many:
-    """A deployment of many targets, whose Sender has been called for two minutes."""
-
-    stack: DeployedStack
-    minutes: list[datetime]
-    sent: list[Any]
-
-
-@pytest.fixture(scope="module")
-def many(aws: LocalAws, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Many]:
-    """200 targets from a kizami.toml; two of them need a key that is kept as a secret."""
-    aws.client("secretsmanager").create_secret(Name="kizami/m000", SecretString="key-of-m000")
-    aws.client("ssm").put_parameter(Name="/kizami/m001", Value="key-of-m001", Type="SecureString")
-    with serving(PolledApi()) as api:
-        api.keys = {"m000": "key-of-m000", "m001": "key-of-m001"}
-        config = tmp_path_factory.mktemp("many") / "kizami.toml"
-        config.write_text("\n".join(target_table(number, api.url) for number in range(TARGETS)))
-        template = synthesize(config=str(config), reconcile_minutes="60", collector_batch_size="10")
-        stack = aws.deploy(template, "many-targets")
-        minute = floor_to_minute(datetime.now(UTC))
-        minutes = [minute - timedelta(minutes=1), minute]
-        yield Many(stack, minutes, [stack.invoke("sender", trigger(moment)) for moment in minutes])
-        stack.delete()
-
-
-def target_table(number: int, url: str) -> str:
-    secret = {0: "secretsmanager:kizami/m000", 1: "ssm:/kizami/m001"}.get(number)
-    headers = f'headers = {{ x-api-key = "{secret}" }}\n' if secret else ""
-    name = f"m{number:03d}"
-    return f'[[targets]]\nname = "{name}"\nurl = "{url}/{name}"\ninterval = "{INTERVAL_SECONDS}s"\n{headers}'
-
-
-@pytest.mark.campaign
-def test_200_targets_store_every_slot_of_two_minutes(many: Many) -> None:
-    messages = TARGETS * 60 // INTERVAL_SECONDS
-    assert many.sent == [{"sent": messages, "failed": 0}] * 2
-    # A target of the file has the lag of its interval: at each tick the window that has just ended.
-    start = many.minutes[0] - timedelta(seconds=INTERVAL_SECONDS)
-    slots = [format_instant(slot) for slot in slots_between(start, start + timedelta(minutes=2), INTERVAL_SECONDS)]
-    expected = {(f"m{number:03d}", slot) for number in range(TARGETS) for slot in slots}
-    wait_until(lambda: expected <= all_rows(many.stack), PATIENCE_SECONDS, "every slot of every target")
-
-
-def all_rows(stack: DeployedStack) -> set[tuple[str, str]]:
-    pages = (
-        stack.aws.client("dynamodb").get_paginator("scan").paginate(TableName=stack.outputs["MetricsTableName"])
-    )
-    return {(item["metricName"]["S"], item["slotTime"]["S"]) for page in pages for item in page["Items"]}
 
 
 def test_in_production_the_mock_api_asks_for_a_key_and_the_collector_sends_it(aws: LocalAws) -> None:

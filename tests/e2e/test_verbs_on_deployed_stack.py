@@ -70,6 +70,12 @@ def test_past_slots_are_asked_for_collected_and_read(kizami: Kizami, first: date
     assert (found.json["asked"], found.json["stored"]) == (24, 24)
     found = kizami("query", "ai_response_count", *window, "--stack", "for-verbs", "--json")
     assert (found.json["stored"], found.json["expected"]) == (24, 24)
+    found = kizami("gaps", *window, "--check", "--stack", "for-verbs")
+    assert found.code == OK, found.err
+    found = kizami("chart", "ai_response_count", *window, "--stack", "for-verbs")
+    assert found.code == OK, found.err
+    exported = kizami("export", *window, "--format", "csv", "--stack", "for-verbs")
+    assert len(exported.out.splitlines()) == 1 + 24
     status = kizami("status", "--stack", "for-verbs", "--json").json
     assert status["deadLetters"] == 0
 

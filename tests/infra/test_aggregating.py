@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from kizami.aggregation.lock import EXPIRY
 from template import Template, beyond_logs, event_sources, listed, synthesize
+from written_tables import table_after
 
 COMPANY_KEYS = "arn:{AWS::Partition}:secretsmanager:us-east-1:{AWS::AccountId}:secret:kizami/aggregation/*"
 USERS_API = "https://users.example.com:8443/v1"
@@ -34,6 +36,7 @@ def told() -> Template:
         aggregation_timeout_seconds="300",
         aggregation_memory_mb="512",
         aggregation_concurrency="3",
+        aggregation_retry_seconds="60",
         company_table_name="Customers",
         points_table_name="CustomerPoints",
         retain_data="false",
@@ -97,6 +100,8 @@ def test_the_functions_know_their_tables_queue_api_and_zone(template: Template) 
         "POINTS_TABLE_NAME": {"Ref": template.output_id("PointsTableName")},
         "AGGREGATION_API_BASE_URL": template.document["Outputs"]["MockApiUrl"]["Value"],
         "AGGREGATION_TZ": "Asia/Tokyo",
+        "QUEUE_URL": {"Ref": template.output_id("AggregationQueueUrl")},
+        "KIZAMI_AGGREGATION_RETRY_SECONDS": "300",
     }
     assert template.environment("dispatcher") == {
         "COMPANY_TABLE_NAME": company,
@@ -118,8 +123,25 @@ def test_the_functions_may_do_exactly_what_they_use(template: Template) -> None:
         ("sqs:ReceiveMessage", queue),
         ("sqs:DeleteMessage", queue),
         ("sqs:GetQueueAttributes", queue),
+        ("sqs:ChangeMessageVisibility", queue),
     }
     assert beyond_logs(template, "dispatcher") == {("dynamodb:Scan", company), ("sqs:SendMessage", queue)}
+
+
+def test_the_permissions_in_the_document_are_those_of_the_roles(template: Template) -> None:
+    places = {
+        "the `Company` table": template.output_id("CompanyTableName"),
+        "the `Points` table": template.output_id("PointsTableName"),
+        "the aggregation queue": template.output_id("AggregationQueueUrl"),
+        "the secrets `kizami/aggregation/*`": COMPANY_KEYS,
+    }
+    written = {
+        (function.lower(), action, places[place])
+        for function, actions, place in table_after("aggregation.md", "Permissions")
+        for action in re.findall("`(.*?)`", actions)
+    }
+    functions = ("aggregation", "dispatcher")
+    assert written == {(name, *grant) for name in functions for grant in beyond_logs(template, name)}
 
 
 def test_only_the_schedule_may_call_the_dispatcher_and_it_does_so_each_hour(template: Template) -> None:
@@ -135,6 +157,7 @@ def test_only_the_schedule_may_call_the_dispatcher_and_it_does_so_each_hour(temp
 def test_the_context_says_it_all_otherwise(told: Template) -> None:
     assert told.environment("aggregation")["AGGREGATION_API_BASE_URL"] == USERS_API
     assert told.environment("aggregation")["AGGREGATION_TZ"] == "Europe/Berlin"
+    assert told.environment("aggregation")["KIZAMI_AGGREGATION_RETRY_SECONDS"] == "60"
     assert (told.function("aggregation")["Timeout"], told.function("aggregation")["MemorySize"]) == (300, 512)
     assert event_sources(told, "aggregation")[0]["ScalingConfig"] == {"MaximumConcurrency": 3}
     assert told.by_output("CompanyTableName")["TableName"] == "Customers"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from infra.functions import NETWORK_ACTIONS, WRITE_KEY_ACTIONS
 
-from template import HANDLERS, Template, all_policies, flat, synthesize
+from template import HANDLERS, Template, all_policies, beyond_logs, flat, synthesize
 
 NETWORK = {"ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces"}
 
@@ -90,6 +91,27 @@ def test_a_key_is_used_only_through_the_service_it_protects(template: Template) 
     statements = [s for s in all_policies(template) if "kms:" in json.dumps(s["Action"])]
     services = {s["Condition"]["StringEquals"]["kms:ViaService"].split(".")[0] for s in statements}
     assert services == {"sqs", "dynamodb"}
+
+
+def test_each_role_has_exactly_what_its_function_uses_and_what_keys_and_network_take(template: Template) -> None:
+    standard = synthesize()
+    table, queue = (key_of(template, use)["Fn::GetAtt"][0] for use in ("TableKey", "QueueKey"))
+    (secret,) = template.resources("AWS::SecretsManager::Secret")
+    write = {(action, table) for action in WRITE_KEY_ACTIONS}
+    read = {("kms:Decrypt", table), ("kms:DescribeKey", table)}
+    send = {("kms:GenerateDataKey", queue), ("kms:Decrypt", queue)}
+    take = {("kms:Decrypt", queue), ("secretsmanager:GetSecretValue", f"{{{secret}}}")}
+    added = {
+        "sender": send,
+        "collector": write | take,
+        "reconciler": read | send,
+        "mock_api": set(),
+        "aggregation": write | take,
+        "dispatcher": read | send,
+    }
+    for name in HANDLERS:
+        network = {(action, "*") for action in NETWORK_ACTIONS}
+        assert beyond_logs(template, name) == beyond_logs(standard, name) | added[name] | network, name
 
 
 def test_the_only_wildcards_are_the_companies_keys_and_the_one_that_lambda_needs_for_a_network(

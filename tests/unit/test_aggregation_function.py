@@ -18,6 +18,7 @@ from aggregation_twins import user
 from fault_server import Behaviour, Exchange, FaultServer
 from kizami.aggregation.signing import ApiKey, sign
 from kizami.aws.aggregation import handler
+from kizami.aws.sqs import SqsQueue
 from kizami.errors import ConfigurationError, InvalidInput
 from kizami.mock_api.server import MockServer
 from lambda_events import LambdaContext, log_lines, sqs_event
@@ -27,8 +28,10 @@ from local_aws import (
     SECRET_KEY,
     create_company_table,
     create_points_table,
+    create_queue,
     dynamodb_at,
     lead_to,
+    sqs_at,
 )
 
 KEY = "canary-key-4f1d"
@@ -45,7 +48,8 @@ def tables(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COMPANY_TABLE_NAME", create_company_table(moto_endpoint))
     monkeypatch.setenv("POINTS_TABLE_NAME", create_points_table(moto_endpoint))
     monkeypatch.setenv("AGGREGATION_API_BASE_URL", faults.refused_url())
-    monkeypatch.delenv("AGGREGATION_TZ", raising=False)
+    for name in ("AGGREGATION_TZ", "QUEUE_URL", "KIZAMI_AGGREGATION_RETRY_SECONDS"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
@@ -323,6 +327,47 @@ def test_a_message_that_is_none_is_a_failed_item_and_the_others_run(
     assert state.points_by_user() == {"u1": 1}
 
 
+def received_from(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> tuple[SqsQueue, dict[str, Any]]:
+    """A queue that hides messages for 90 minutes, and the event of one that it has handed out."""
+    url = create_queue(endpoint, {"VisibilityTimeout": "5400"})
+    monkeypatch.setenv("QUEUE_URL", url)
+    monkeypatch.setenv("KIZAMI_AGGREGATION_RETRY_SECONDS", "0")
+    sqs_at(endpoint).send_message(QueueUrl=url, MessageBody=PLAIN)
+    queue, event = SqsQueue(url), sqs_event(PLAIN)
+    (event["Records"][0]["receiptHandle"],) = [received.receipt for received in queue.receive(1)]
+    return queue, event
+
+
+def test_a_failed_message_comes_back_after_the_pause_and_not_after_the_queues_long_one(
+    moto_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, event = received_from(moto_endpoint, monkeypatch)
+    with FaultServer(faults.status(503)) as server:
+        monkeypatch.setenv("AGGREGATION_API_BASE_URL", server.url)
+        assert handler(event, LambdaContext())["batchItemFailures"] == [{"itemIdentifier": "message-0"}]
+    (again,) = queue.receive(1)
+    assert (again.body, again.receive_count) == (PLAIN, 2)
+
+
+def test_a_message_that_succeeded_stays_hidden(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, event = received_from(moto_endpoint, monkeypatch)
+    with FaultServer(answering()) as server:
+        monkeypatch.setenv("AGGREGATION_API_BASE_URL", server.url)
+        assert handler(event, LambdaContext())["batchItemFailures"] == []
+    assert queue.receive(1) == []
+
+
+def test_a_failed_message_that_cannot_be_brought_back_early_is_reported_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/123456789012/no-such-queue")
+    with FaultServer(faults.status(503)) as server:
+        assert run(server, monkeypatch) == [{"itemIdentifier": "message-0"}]
+    warning = log_lines(capsys)[-1]
+    assert (warning["level"], warning["messageId"]) == ("WARNING", "message-0")
+    assert warning["detail"].startswith("ChangeMessageVisibility: ")
+
+
 @pytest.mark.parametrize("event", [None, {}, {"Records": None}, {"Records": [{"body": KEY}]}, []])
 def test_an_event_that_is_none_of_sqs_is_refused(event: Any, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(InvalidInput, match="Records"):
@@ -342,6 +387,8 @@ def test_an_event_that_is_none_of_sqs_is_refused(event: Any, capsys: pytest.Capt
         ("AGGREGATION_API_BASE_URL", "users.example.com"),
         ("AGGREGATION_TZ", "Asia/Tokio"),
         ("KIZAMI_API_KEY", "canary-instead-of-its-place"),
+        ("QUEUE_URL", "aggregation"),
+        ("KIZAMI_AGGREGATION_RETRY_SECONDS", "soon"),
     ],
 )
 def test_a_wrong_setting_is_named_before_anything_is_done(

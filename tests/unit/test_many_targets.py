@@ -13,7 +13,7 @@ from kizami.aws import collector, sender
 from lambda_events import LambdaContext, log_lines, scheduled_event, sqs_event
 from local_aws import create_metrics_table, dynamodb_at, lead_to
 
-TARGETS = 50
+TARGETS = 1000
 
 
 @pytest.fixture(autouse=True)

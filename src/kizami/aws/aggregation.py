@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from math import inf
@@ -21,11 +22,14 @@ from kizami.aws.deliveries import Delivery, read_deliveries, report_failures
 from kizami.aws.invocation import Context, TimeLeft, time_left
 from kizami.aws.points_table import DynamoDbPointStore
 from kizami.aws.secrets import resolve
+from kizami.aws.sqs import SqsQueue
 from kizami.collector import Request, Response
-from kizami.errors import ConfigurationError, InvalidInput, KizamiError
+from kizami.errors import ConfigurationError, InvalidInput, KizamiError, QueueError
 from kizami.logs import use_json_logs
 from kizami.messages import load_json
 from kizami.targets import SecretReference
+
+log = logging.getLogger(__name__)
 
 
 def handler(event: Mapping[str, Any], context: Context) -> dict[str, list[dict[str, str]]]:
@@ -33,12 +37,16 @@ def handler(event: Mapping[str, Any], context: Context) -> dict[str, list[dict[s
     use_json_logs()
     left = time_left(context)
     try:
-        batch = make_batch(aggregation_settings(os.environ), left)
+        settings = aggregation_settings(os.environ)
         deliveries = read_deliveries(event)
     except KizamiError as error:
         RunLog().write(LogCode.UNKNOWN, error)
         raise
-    return report_failures([delivery for delivery in deliveries if not succeeds(batch, delivery, left)])
+    batch = make_batch(settings, left)
+    failed = [delivery for delivery in deliveries if not succeeds(batch, delivery, left)]
+    if settings.queue_url:
+        bring_back(failed, SqsQueue(settings.queue_url, left), settings.retry_seconds)
+    return report_failures(failed)
 
 
 def make_batch(settings: AggregationSettings, left: TimeLeft) -> Batch:
@@ -63,6 +71,16 @@ def succeeds(batch: Batch, delivery: Delivery, left: TimeLeft) -> bool:
     run_id = os.urandom(16).hex()
     outcome = batch.run(message, BatchDelivery(delivery.message_id, run_id, datetime.now(UTC), left))
     return not outcome.is_failure
+
+
+def bring_back(failed: Iterable[Delivery], queue: SqsQueue, seconds: int) -> None:
+    """Have what failed delivered again soon: the queue's own visibility must outlast a run that may be at work."""
+    for delivery in failed:
+        try:
+            queue.hide(delivery.receipt, seconds)
+        except QueueError as error:
+            about = {"messageId": delivery.message_id, "detail": str(error)}
+            log.warning("comes back only after the queue's visibility timeout", extra=about)
 
 
 def look_up_key(reference: SecretReference) -> ApiKey:

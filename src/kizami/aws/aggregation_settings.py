@@ -6,29 +6,44 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from kizami.aggregation.points import DEFAULT_ZONE, require_zone
-from kizami.aws.settings import Environment, require_table_name, require_variable
+from kizami.aws.settings import (
+    Environment,
+    read_number,
+    require_queue_url,
+    require_table_name,
+    require_variable,
+)
 from kizami.errors import ConfigurationError, InvalidInput
 from kizami.targets import SecretReference, parse_reference
 from kizami.urls import configured_url
 
 API_BASE_URL = "AGGREGATION_API_BASE_URL"
 
+DEFAULT_RETRY_SECONDS = 300
+
 
 @dataclass(frozen=True, slots=True)
 class AggregationSettings:
-    """The batch's tables, its users API and the zone whose days it grants points for."""
+    """The batch's tables, its users API, the zone whose days it grants points for, and its queue.
+
+    A message whose run failed is on the queue again after `retry_seconds`; without a `queue_url`, after the
+    queue's own visibility timeout.
+    """
 
     company_table: str
     points_table: str
     api_base_url: str
     zone: ZoneInfo
     api_key: SecretReference | None
+    queue_url: str | None
+    retry_seconds: int
 
 
 def aggregation_settings(environment: Environment) -> AggregationSettings:
     """`COMPANY_TABLE_NAME`, `POINTS_TABLE_NAME`, `AGGREGATION_API_BASE_URL`, and `AGGREGATION_TZ`.
 
-    `KIZAMI_API_KEY`, if it is there, is the reference of a secret that is sent to the API as `x-api-key`.
+    `KIZAMI_API_KEY`, if it is there, is the reference of a secret that is sent to the API as `x-api-key`;
+    `QUEUE_URL` and `KIZAMI_AGGREGATION_RETRY_SECONDS` say where and when a failed message comes back.
     """
     return AggregationSettings(
         require_table_name(environment, "COMPANY_TABLE_NAME"),
@@ -36,6 +51,8 @@ def aggregation_settings(environment: Environment) -> AggregationSettings:
         configured_url(require_variable(environment, API_BASE_URL), API_BASE_URL),
         require_zone(environment.get("AGGREGATION_TZ") or DEFAULT_ZONE, "AGGREGATION_TZ"),
         _read_reference(environment, "KIZAMI_API_KEY"),
+        require_queue_url(environment) if environment.get("QUEUE_URL") else None,
+        int(read_number(environment, "KIZAMI_AGGREGATION_RETRY_SECONDS", DEFAULT_RETRY_SECONDS)),
     )
 
 

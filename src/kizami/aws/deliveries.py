@@ -16,6 +16,7 @@ class Delivery:
     message_id: str
     body: str
     receive_count: str
+    receipt: str
 
 
 def read_deliveries(event: Mapping[str, Any]) -> list[Delivery]:
@@ -38,4 +39,4 @@ def _read_delivery(record: Any, place: str) -> Delivery:
         raise InvalidInput(place, "must have a messageId and a body")
     attributes = record.get("attributes")
     count = attributes.get("ApproximateReceiveCount", "1") if isinstance(attributes, dict) else "1"
-    return Delivery(message_id, body, str(count))
+    return Delivery(message_id, body, str(count), str(record.get("receiptHandle", "")))

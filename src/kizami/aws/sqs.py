@@ -14,7 +14,9 @@ from kizami.ports import FailedSend, Received
 from kizami.sender import PlannedMessage
 
 MAX_BATCH = 10  # SQS's limit; ten of our messages stay far below its limit of bytes
-SEND_SECONDS = 2.0  # a batch; the Sender has ten seconds for two of them and their repetition
+# A batch may take so much of the time that is left. The next one, and the repetition of what failed, get as much
+# of the rest: a slow queue has seconds, and a dead one never uses up the invocation.
+SHARE_OF_TIME_LEFT = 0.4
 SENDS_AT_ONCE = 16
 
 Batch = Sequence[PlannedMessage]
@@ -64,7 +66,8 @@ class SqsQueue:
             for number, entry in enumerate(batch)
         ]
         try:
-            answer = self.call("SendMessageBatch", {"Entries": entries}, SEND_SECONDS)
+            seconds = min(CALL_SECONDS, self._time_left() * SHARE_OF_TIME_LEFT)
+            answer = self.call("SendMessageBatch", {"Entries": entries}, seconds)
         except QueueError as error:
             return error
         return _not_taken(batch, answer)
@@ -87,6 +90,10 @@ class SqsQueue:
     def acknowledge(self, received: Received) -> None:
         """Delete the message; SQS takes a second deletion without complaint."""
         self.call("DeleteMessage", {"ReceiptHandle": received.receipt})
+
+    def hide(self, receipt: str, seconds: int) -> None:
+        """Let a received message come back after so long, instead of the queue's visibility timeout."""
+        self.call("ChangeMessageVisibility", {"ReceiptHandle": receipt, "VisibilityTimeout": seconds})
 
     def waiting(self) -> int:
         """About how many messages are on the queue: due, delayed or handed out."""

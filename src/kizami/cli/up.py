@@ -21,7 +21,7 @@ from kizami.dashboard import DEFAULT_PORT
 from kizami.errors import ConfigurationError
 from kizami.local.clock import SystemClock
 from kizami.local.database import require_intact
-from kizami.local.engine import Engine, StoredRecord
+from kizami.local.engine import Engine
 from kizami.local.lock import sole_daemon
 from kizami.local.options import Options
 from kizami.local.pauses import PauseWatch
@@ -101,12 +101,6 @@ def _run(stack: ExitStack, settings: Settings, database: Path, options: Options,
     watch = ConfigWatch(settings.path)
     pauses = PauseWatch(database, settings.config, watch.new_config)
     stack.callback(pauses.close)
-    watchers: list[Any] = []
-
-    def show(records: list[StoredRecord]) -> None:
-        for watcher in watchers:
-            watcher.show(records)
-
     aggregation = ScheduledAggregation(database, SystemClock())
     stack.callback(aggregation.close)
 
@@ -117,16 +111,16 @@ def _run(stack: ExitStack, settings: Settings, database: Path, options: Options,
         return config
 
     sys.setswitchinterval(_SWITCH_SECONDS)
-    engine = Engine(database, options, SystemClock(), show, new_config)
+    engine = Engine(database, options, SystemClock(), new_config=new_config)
     interrupted = _obey_signals(engine, watch)
     if sys.stdout.isatty():
         from kizami.cli.live_view import LiveView
 
-        watchers.append(stack.enter_context(LiveView(database, engine)))
+        engine.show = stack.enter_context(LiveView(database, engine)).show
     elif rows:
         from kizami.cli.row_lines import RowLines
 
-        watchers.append(stack.enter_context(RowLines(engine.stop)))
+        engine.show = stack.enter_context(RowLines(engine.stop)).show
     logger.info(
         "polling; Ctrl-C stops",
         extra={"targets": len(settings.config.enabled_targets), "database": str(database)},

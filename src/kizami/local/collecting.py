@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from kizami.collector import Request, plan_request, read_response
+from kizami.collector import plan_request, read_count
 from kizami.errors import ApiError, ApiUnreachable, InvalidInput, KizamiError
 from kizami.local.backoff import retry_delay_seconds
 from kizami.local.batches import BACKFILL, LIVE, Taken
@@ -16,11 +16,11 @@ from kizami.local.clock import WallClock
 from kizami.local.failures import FailureLog
 from kizami.local.fetch import Fetcher, Finished
 from kizami.local.hosts import Entry, Hosts
-from kizami.local.moments import from_ms, from_seconds
+from kizami.local.moments import from_seconds
 from kizami.local.options import Options
 from kizami.local.service import Polled
 from kizami.local.writer import Work
-from kizami.messages import MetricRecord, ScheduleMessage
+from kizami.messages import ScheduleMessage
 from kizami.slots import Window, shift
 
 OLD_LIMIT = 1024  # retried and backfilled messages that may be in hand at once
@@ -35,7 +35,7 @@ class Flight:
     taken: Taken
     polled: Polled
     message: ScheduleMessage
-    request: Request
+    url: str
     asked_ms: float = 0.0
 
     @property
@@ -81,7 +81,7 @@ class Collecting:
             return
         message = ScheduleMessage(_window(taken.slot, taken.seconds), polled.target.name)
         try:
-            flight = Flight(taken, polled, message, plan_request(message, polled.target))
+            flight = Flight(taken, polled, message, plan_request(message, polled.target).url)
         except InvalidInput as error:
             self._bury(taken, error)
             return
@@ -102,9 +102,7 @@ class Collecting:
         try:
             if isinstance(finished.outcome, ApiError):
                 raise finished.outcome
-            collected_at = from_ms(int(now_ms))
-            record = read_response(finished.outcome, flight.message, flight.polled.target, collected_at)
-            self._keep(flight, record, now_ms)
+            self._keep(flight, read_count(finished.outcome, flight.message, flight.polled.target), now_ms)
         except ApiError as error:
             self._fail(flight, error, now_ms)
         if self._hosts.done(flight.polled.host, live=flight.live):
@@ -139,18 +137,18 @@ class Collecting:
     def _send(self, flight: Flight, now_ms: float) -> None:
         flight.asked_ms = now_ms
         self._flying.add(flight)
-        self._fetcher.start(flight.request.url, flight.polled.profile, flight)
+        self._fetcher.start(flight.url, flight.polled.profile, flight)
         self.tally.asked += 1
 
-    def _keep(self, flight: Flight, record: MetricRecord, now_ms: float) -> None:
+    def _keep(self, flight: Flight, count: int, now_ms: float) -> None:
         taken = flight.taken
         late_ms = max(0, int(flight.asked_ms - taken.due_ms))
         backfilled = int(taken.priority == BACKFILL)
         self.work.stored.append(
-            [taken.slot, taken.metric_id, record.count, int(now_ms), late_ms, taken.receives, backfilled]
+            [taken.slot, taken.metric_id, count, int(now_ms), late_ms, taken.receives, backfilled]
         )
         self.tally.answered += 1
-        self.failures.succeeded(record.metric, now_ms)
+        self.failures.succeeded(flight.message.metric, now_ms)
 
     def _fail(self, flight: Flight, error: ApiError, now_ms: float) -> None:
         taken = flight.taken

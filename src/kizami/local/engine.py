@@ -11,7 +11,6 @@ drifts. When the two clocks part, the wall clock was set or the machine slept: t
 from __future__ import annotations
 
 import gc
-import heapq
 import logging
 import time
 from collections import deque
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from kizami.errors import KizamiError, StoreError
 from kizami.local import batches
+from kizami.local.agenda import Agenda
 from kizami.local.batches import LIVE, Taken
 from kizami.local.bell import Bell
 from kizami.local.catch_up import CatchUp
@@ -42,6 +42,7 @@ LATE_MS = 5000  # a live message found this late after a stop is backfill
 _TURN_SECONDS = 0.5
 _PLAN_LIMIT = 20_000  # rows still to be written above which planning waits, so that no transaction takes long
 _HOUSEKEEPING_MS = 1000
+_GC_THRESHOLD = 50_000
 # Together less than the two seconds in which a stop must be over.
 _HOLD_SECONDS, _GRACE_SECONDS, _FLUSH_SECONDS = 0.3, 0.7, 0.6
 
@@ -64,8 +65,8 @@ Show = Callable[[list[StoredRecord]], None]
 class Engine:
     """The one-machine runtime; `stop` may be called from a signal handler or another thread.
 
-    `show` gets the records that have become durable; `new_config` is asked every second. With `live` False
-    nothing new is planned and nothing caught up with: it works off what is on the queue.
+    `show` gets the records that have become durable, and may be set later; `new_config` is asked every second.
+    With `live` False nothing new is planned and nothing caught up with: it works off what is on the queue.
     """
 
     def __init__(
@@ -81,12 +82,12 @@ class Engine:
         self._path = path
         self._options = options
         self._clock = clock
-        self._show = show
+        self.show = show
         self._new_config = new_config
         self._live = live
         self._service: dict[int, Polled] = {}
         self._names: dict[int, str] = {}  # also of those that have left: their last answers may still come in
-        self._due: list[tuple[int, Taken]] = []
+        self._agenda = Agenda()
         self._in_hand: set[tuple[int, int]] = set()
         self._deliveries: deque[Delivery] = deque()
         self._stopping = False
@@ -133,9 +134,11 @@ class Engine:
         self._writer.run_now(lambda connection: batches.demote_late(connection, now_ms - LATE_MS))
         self._clocks_ms = self._clock.milliseconds(), time.monotonic() * 1000
         self._writer.start()
-        # The targets stay for good: a full collection among thousands of them would hold up the loop.
+        # The targets stay for good: a full collection among thousands of them would hold up the loop. And what
+        # comes and goes with every poll is freed without the collector, which need not look so often.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(_GC_THRESHOLD)
 
     def _enter(self, config: Config, now_ms: int) -> None:
         service = enter_service(self._path, config.enabled_targets, self._clock.now(), spread=self._options.spread)
@@ -159,8 +162,8 @@ class Engine:
         self._watch_clocks(now_ms)
         if self._writer.backlog < _PLAN_LIMIT:
             self._collecting.work.sent += self._planner.next_rows(now_ms)
-        while self._due and self._due[0][0] <= now_ms:
-            self._collecting.ask(heapq.heappop(self._due)[1])
+        for taken in self._agenda.due(now_ms):
+            self._collecting.ask(taken)
         for finished in self._fetcher.wait(self._pause_seconds()):
             self._collecting.settle(finished)
         self._read_deliveries()
@@ -172,7 +175,8 @@ class Engine:
         now_ms = self._clock.milliseconds()
         if self._planner.has_more(now_ms) and self._writer.backlog < _PLAN_LIMIT:
             return 0
-        return min(_TURN_SECONDS, (self._due[0][0] - now_ms) / 1000) if self._due else _TURN_SECONDS
+        next_ms = self._agenda.next_ms
+        return _TURN_SECONDS if next_ms is None else min(_TURN_SECONDS, (next_ms - now_ms) / 1000)
 
     def _hand_over(self) -> None:
         if self._collecting.work:
@@ -211,9 +215,8 @@ class Engine:
         """Go on after a jump of the clock, a sleep or a stop."""
         details = {"clock_jumped_seconds": jumped_ms / 1000, "held_up_seconds": round(elapsed_ms / 1000, 1)}
         logger.warning("time did not go on evenly; planning anew", extra=details)
-        for _, taken in self._due:
+        for taken in self._agenda.clear():
             self._collecting.give_back(taken)
-        self._due.clear()
         if jumped_ms:
             self._errand(lambda connection: batches.shift_waiting(connection, jumped_ms))
         self._errand(lambda connection: batches.demote_late(connection, now_ms - LATE_MS))
@@ -228,8 +231,8 @@ class Engine:
         while self._deliveries:
             delivery = self._deliveries.popleft()
             self._in_hand.difference_update(delivery.written.settled())
-            if self._show and delivery.written.stored:
-                self._show([self._as_shown(row) for row in delivery.written.stored])
+            if self.show and delivery.written.stored:
+                self.show([self._as_shown(row) for row in delivery.written.stored])
             for taken in delivery.taken:
                 self._accept(taken)
 
@@ -242,7 +245,7 @@ class Engine:
         if self._stopping:
             self._collecting.give_back(taken)
         elif taken.priority == LIVE:
-            heapq.heappush(self._due, (taken.due_ms, taken))
+            self._agenda.add(taken)
         else:
             self._collecting.ask(taken)
 
@@ -255,7 +258,7 @@ class Engine:
         self._stopping = True
         self._catch_up.close()
         self._writer.hold(_HOLD_SECONDS)
-        for _, taken in self._due:
+        for taken in self._agenda.clear():
             self._collecting.give_back(taken)
         self._collecting.finish(_GRACE_SECONDS)
         self._read_deliveries()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -121,9 +122,10 @@ class Writer:
         self._deliver = deliver
         self._old_room = old_room
         self._connection = open_database(path, create=True)
-        self._lock = threading.Lock()
-        self._handed_over = Work()
+        self._handed_over: deque[Work] = deque()
         self._unwritten = Work()
+        # How much was handed over, counted by the loop, and how much of it is written, counted by the thread.
+        self._submitted = self._written = 0
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._busy = threading.Lock()
@@ -137,9 +139,10 @@ class Writer:
 
     def submit(self, work: Work) -> None:
         """Hand work over; it is durable when it comes back in a Delivery."""
-        with self._lock:
-            self._handed_over.absorb(work)
-        self._wake.set()
+        self._submitted += len(work)
+        self._handed_over.append(work)
+        if not self._wake.is_set():
+            self._wake.set()
 
     @property
     def alive(self) -> bool:
@@ -149,7 +152,7 @@ class Writer:
     @property
     def backlog(self) -> int:
         """How much is waiting to be written."""
-        return len(self._unwritten) + len(self._handed_over)
+        return self._submitted - self._written
 
     @property
     def overloaded(self) -> bool:
@@ -188,9 +191,8 @@ class Writer:
             logger.exception("the writer has stopped; this is a fault in kizami")
 
     def _turn(self) -> None:
-        with self._lock:
-            work, self._handed_over = self._handed_over, Work()
-        self._unwritten.absorb(work)
+        while self._handed_over:
+            self._unwritten.absorb(self._handed_over.popleft())
         now_ms = int(self._clock.milliseconds())
         with self._busy:
             try:
@@ -212,6 +214,7 @@ class Writer:
             taken = batches.take(self._connection, due, hidden_until_ms, self._limits.receive_limit, now_ms)
         self._allowance.spend(sum(message.priority != LIVE for message in taken))
         self._unwritten = Work()
+        self._written += len(work)
         self._recover(work)
         return Delivery(taken, work)
 
