@@ -1,6 +1,6 @@
 # Every target sets up what it needs in .venv; a second run finds it done.
 .DEFAULT_GOAL := help
-.PHONY: help up test campaign check fmt openapi synth bootstrap diff deploy destroy bench bench-lambda clean lock
+.PHONY: help up test campaign check fmt openapi screenshots synth bootstrap diff deploy destroy bench bench-lambda clean lock
 
 PYTHON ?= python3
 VENV := .venv
@@ -41,6 +41,9 @@ fmt: $(VENV)/.dev  ## put the code into its one format
 openapi: $(VENV)/.dev  ## write the openapi.json that the mock API serves from docs/openapi.yaml
 	@$(BIN)/python -c 'import json, yaml; json.dump(yaml.safe_load(open("docs/openapi.yaml")), \
 	  open("src/kizami/mock_api/openapi.json", "w"), indent=1)'
+
+screenshots: $(VENV)/.dev  ## take the pictures of the dashboard in docs/images anew; ten minutes, needs Chromium
+	@$(BIN)/python docs/make_screenshots.py
 
 # AWS: CONTEXT="name=value …" says what the deployment is told, see docs/operations.md.
 synth: $(VENV)/.infra  ## write the CloudFormation template to cdk.out; needs no AWS account

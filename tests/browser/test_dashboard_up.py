@@ -5,22 +5,27 @@ from __future__ import annotations
 import html
 import re
 import shlex
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from browser.conftest import OpenPage
-from daemon import SOURCES, Daemon, toml, wait_for
+from daemon import SOURCES, Daemon, slots_of, toml, wait_for
 from kizami.local.database import open_database
 from kizami.mock_api.server import MockServer
 from local_processes import free_port
 
 SECONDS = 1000
+SILENT_PAGES = 50
 QUICK = ("--receive-limit", "2", "--retry-seconds", "0.2")
 # What a browser logs by itself when the server is away.
 AWAY = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_EMPTY_RESPONSE", "ERR_CONNECTION_RESET")
@@ -105,6 +110,22 @@ def test_the_command_of_each_panel_works(open_page: OpenPage, healthy: Site) -> 
     assert verbs == {"status", "query", "gaps", "dead-letters", "aggregate"}
     for command in commands:
         assert_runs(command, healthy.directory)
+    for link in page.locator(".twins a").all():
+        answer = page.request.get(f"{healthy.url}{link.get_attribute('href')}")
+        kind = "text/csv" if link.inner_text() == "CSV" else "application/json"
+        assert (answer.status, answer.headers["content-type"].startswith(kind)) == (200, True), link
+
+
+def test_browsers_that_take_nothing_do_not_hold_up_collecting(healthy: Site) -> None:
+    with ExitStack() as connections:
+        for _ in range(SILENT_PAGES):
+            silent = connections.enter_context(socket.socket())
+            silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)  # full with the first event
+            silent.connect(("127.0.0.1", urlsplit(healthy.url).port))
+            silent.sendall(b"GET /api/v1/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        seen = len(healthy.daemon.rows)
+        slots = slots_of(healthy.daemon.wait_for_rows(seen + 4)[seen:], "calls")
+    assert [after - before for before, after in pairwise(sorted(slots))] == [timedelta(seconds=1)] * 3
 
 
 def assert_runs(command: str, directory: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from browser.conftest import browser, open_page  # noqa: F401  (fixtures, for the page over the deployed stack)
 from ministack import LocalAws, local_aws
 
 

@@ -1,21 +1,33 @@
-"""The command line against a deployed stack: it asks for past slots, the functions collect them, it reads them."""
+"""The command line and the page against a deployed stack: they ask for past slots, the functions collect them."""
 
 from __future__ import annotations
 
+import html
+import re
+import shlex
+import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Page, expect
 
-from command import Outcome, environment, run_process
+from browser.conftest import OpenPage
+from command import KIZAMI, Outcome, environment, run_process
 from kizami.cli.exit_codes import CONFIGURATION, OK
+from kizami.messages import write_message
+from kizami.sender import message_for_slot
 from kizami.slots import floor_to_minute, format_instant
+from kizami.targets import Target
 from ministack import DeployedStack, LocalAws
 from polled_api import PolledApi, serving
 from template import synthesize
 
 Kizami = Callable[..., Outcome]
+
+LOOKED_AT = 60_000  # a page over AWS looks every five seconds, and SQS and the functions take theirs
 
 
 @pytest.fixture(scope="module")
@@ -24,19 +36,36 @@ def stack(aws: LocalAws) -> Iterator[DeployedStack]:
         yield aws.deploy(synthesize(api_base_url=api.url), "for-verbs")
 
 
-@pytest.fixture
-def kizami(stack: DeployedStack, tmp_path: Path) -> Kizami:
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A place without a configuration."""
+    return tmp_path_factory.mktemp("elsewhere")
+
+
+@pytest.fixture(scope="module")
+def kizami(stack: DeployedStack, directory: Path) -> Kizami:
     def run(*arguments: str) -> Outcome:
         env = environment(**stack.aws.environment)
-        return run_process(*arguments, "--backend", "aws", cwd=tmp_path, env=env)
+        return run_process(*arguments, "--backend", "aws", cwd=directory, env=env)
 
     return run
 
 
-def test_past_slots_are_asked_for_collected_and_read(kizami: Kizami) -> None:
-    end = floor_to_minute(datetime.now(UTC) - timedelta(hours=2))
-    window = ("--from", format_instant(end - timedelta(minutes=2)), "--to", format_instant(end))
-    found = kizami("backfill", *window, "--stack", "for-verbs", "--json")
+@pytest.fixture(scope="module")
+def first() -> datetime:
+    """The first slot of the two minutes that are asked for, two hours ago."""
+    return floor_to_minute(datetime.now(UTC) - timedelta(hours=2))
+
+
+@pytest.fixture(scope="module")
+def backfilled(kizami: Kizami, first: datetime) -> Outcome:
+    window = ("--from", format_instant(first), "--to", format_instant(first + timedelta(minutes=2)))
+    return kizami("backfill", *window, "--stack", "for-verbs", "--json")
+
+
+def test_past_slots_are_asked_for_collected_and_read(kizami: Kizami, first: datetime, backfilled: Outcome) -> None:
+    found = backfilled
+    window = ("--from", format_instant(first), "--to", format_instant(first + timedelta(minutes=2)))
     assert found.code == OK, found.err
     assert (found.json["asked"], found.json["stored"]) == (24, 24)
     found = kizami("query", "ai_response_count", *window, "--stack", "for-verbs", "--json")
@@ -56,3 +85,95 @@ def test_a_stack_that_is_not_there_is_one_line(kizami: Kizami) -> None:
     assert found.code == CONFIGURATION
     assert found.err.startswith("kizami: --stack: ")
     assert len(found.err.splitlines()) == 1
+
+
+@pytest.fixture
+def dashboard(stack: DeployedStack, backfilled: Outcome, directory: Path) -> Iterator[str]:
+    """The address of `kizami dashboard --backend aws`, which runs beside the stack."""
+    process = subprocess.Popen(
+        [*KIZAMI, "dashboard", "--backend", "aws", "--stack", stack.name, "--port", "0"],
+        cwd=directory,
+        env=environment(**stack.aws.environment),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr
+        found = re.search(r"http://[\d.:]+", line := process.stderr.readline())
+        assert found, line
+        yield found[0]
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+def test_the_page_shows_the_deployed_stack_and_repairs_it(
+    stack: DeployedStack, first: datetime, dashboard: str, open_page: OpenPage, directory: Path
+) -> None:
+    bury(stack, first + timedelta(minutes=2))
+    until, end = first + timedelta(minutes=2), first + timedelta(minutes=3)
+    view = {"until": until, "from": first, "to": end}
+    query = "&".join(f"{name}={format_instant(moment)}" for name, moment in view.items())
+    page = open_page(f"{dashboard}/?{query}&minutes=3")
+    expect(page.locator("#live")).to_have_attribute("data-state", "connected")
+    told = re.compile(r"coverage 24 h .*gap.*1 dead letter")
+    expect(page.locator("#verdict-sentence")).to_have_text(told, timeout=LOOKED_AT)
+    expect(page.locator("#grid td.backfilled")).to_have_count(24)
+    expect(page.locator("#grid td.missing")).to_have_count(11)
+    expect(page.locator("#grid td.dead")).to_have_count(1)
+    expect(page.locator("#chart-summary")).to_contain_text("24 of 36 slots")
+    expect(page.locator("#gaps tbody tr").first).to_be_visible()
+    refuses_to_pause(page, dashboard)
+    redrive_the_dead_letter(page)
+    backfill_the_rest(page)
+    expect(page.locator("#chart-summary")).to_contain_text("36 of 36 slots", timeout=LOOKED_AT)
+    assert len(stack.rows()) >= 36
+    commands_work(page, stack, directory)
+
+
+def bury(stack: DeployedStack, slot: datetime) -> None:
+    """As if the slot had been tried five times, which takes a quarter of an hour."""
+    body = write_message(message_for_slot(slot, Target()))
+    stack.aws.client("sqs").send_message(QueueUrl=stack.outputs["DeadLetterQueueUrl"], MessageBody=body)
+
+
+def refuses_to_pause(page: Page, url: str) -> None:
+    expect(page.locator("#targets .note")).to_contain_text("set enabled = false, then make deploy")
+    expect(page.locator('#targets [data-action="pause"]')).to_have_count(0)
+    answer = page.request.post(
+        f"{url}/api/v1/targets/pause", data={"metric": "ai_response_count"}, headers={"Origin": url}
+    )
+    assert answer.status == 400
+    assert "deploy it again" in answer.json()["detail"]
+
+
+def redrive_the_dead_letter(page: Page) -> None:
+    expect(page.locator("#dead .reason")).to_contain_text("the Collector's log says why")
+    page.locator("#dead tbody button").click()
+    page.locator("#dialog-confirm").click()
+    expect(page.locator("#toast")).to_have_text("1 dead letter is back on the queue.")
+    expect(page.locator("#grid td.dead")).to_have_count(0, timeout=LOOKED_AT)
+    expect(page.locator("#grid td.backfilled")).to_have_count(25, timeout=LOOKED_AT)
+    expect(page.locator("#dead .empty")).to_have_text("No dead letters.", timeout=LOOKED_AT)
+
+
+def backfill_the_rest(page: Page) -> None:
+    page.locator("#select-missing").click()
+    page.locator("#backfill-selected").click()
+    expect(page.locator("#dialog-heading")).to_have_text("Backfill 11 slots?")
+    page.locator("#dialog-confirm").click()
+    expect(page.locator("#toast")).to_have_text("11 slots are on their way.")
+    expect(page.locator("#grid td.backfilled")).to_have_count(36, timeout=LOOKED_AT)
+
+
+def commands_work(page: Page, stack: DeployedStack, directory: Path) -> None:
+    """Each panel's command leads to the same stack; no company is there, so its command is not shown."""
+    shown = page.locator("[data-copy]:visible").evaluate_all("found => found.map(each => each.dataset.copy)")
+    assert len(shown) == 6
+    commands = list(map(html.unescape, shown))
+    env = environment(**stack.aws.environment)
+    with ThreadPoolExecutor(2) as threads:
+        outcomes = threads.map(lambda each: run_process(*shlex.split(each)[1:], cwd=directory, env=env), commands)
+    for command, outcome in zip(commands, outcomes, strict=True):
+        assert f"--backend aws --stack {stack.name}" in command
+        assert outcome.code == OK, (command, outcome.err)

@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 
 from kizami.dashboard.grid import (
     GLYPHS,
-    LATE_MS,
     CellState,
     cells_between,
     grid_window,
     rows_of,
 )
-from kizami.dashboard.source import PolledTarget, Polling, SlotDetails
+from kizami.dashboard.source import ONE_MACHINE, PolledTarget, Polling, SlotDetails
 from kizami.local.reader import PendingSlot, StoredSlot
 from kizami.readings import DeadLetter
 
@@ -47,7 +46,7 @@ def test_a_stored_slot_says_how_it_came_about_what_is_most_telling_first() -> No
     details = SlotDetails(
         stored=[
             stored(0),
-            stored(1, late_ms=LATE_MS + 1),
+            stored(1, late_ms=ONE_MACHINE.late_after_ms + 1),
             stored(2, late_ms=9000, receives=2),
             stored(3, late_ms=900_000, receives=2, backfilled=True),
         ]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kizami.coverage import Completeness
 from kizami.dashboard import words as words_module
+from kizami.dashboard.render import breakable, phrased
 from kizami.dashboard.words import LANGUAGES, choose_language, number, percent, words_in
 
 
@@ -52,7 +53,7 @@ def test_a_section_goes_to_the_script_as_it_stands() -> None:
     ("seconds", "english", "japanese"),
     [
         (0, "0 s", "0秒"),
-        (0.25, "250 ms", "250ミリ秒"),
+        (0.25, "250 ms", "250 ms"),
         (59.9, "59 s", "59秒"),
         (60, "1 min", "1分"),
         (125, "2 min 5 s", "2分5秒"),
@@ -116,3 +117,21 @@ def test_every_phrase_that_the_code_asks_for_is_there() -> None:
     asked = {key for text in texts for key in re.findall(r'words\("([\w.]+)"(?=[,)])', text)}
     assert len(asked) > 80
     assert asked <= words_in("en").phrases.keys()
+
+
+@pytest.mark.parametrize(
+    ("sentence", "phrases"),
+    [
+        ("All 12 stored; 1,234 gaps, 1 dead.", ["All 12 stored;", "1,234 gaps,", "1 dead."]),
+        ("保存済みです。欠落なし、失敗 1件。", ["保存済みです。", "欠落なし、", "失敗 1件。"]),
+    ],
+)
+def test_a_sentence_breaks_between_its_phrases_and_reads_the_same(sentence: str, phrases: list[str]) -> None:
+    marked = phrased(sentence)
+    assert re.findall(r'<span class="phrase">(.*?)</span>', marked) == phrases
+    assert marked.striptags() == sentence
+
+
+def test_a_name_breaks_after_its_separators_and_stays_text() -> None:
+    assert breakable("orders/tokyo_1") == "orders/<wbr>tokyo_<wbr>1"
+    assert breakable("<b>") == "&lt;b&gt;"

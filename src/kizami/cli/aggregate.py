@@ -19,6 +19,7 @@ from kizami.aggregation.batch import Ending, RunOutcome
 from kizami.aggregation.messages import AggregationMessage
 from kizami.aggregation.points import DEFAULT_ZONE, UserPoints, point_day, require_zone
 from kizami.aggregation.signing import ApiKey, require_company_id
+from kizami.cli.backends import Home, backend_options, require_aws_packages
 from kizami.cli.exit_codes import CONFIGURATION, FAILURE, OK, UNREACHABLE
 from kizami.cli.printing import json_option, plural, print_json, print_table, say
 from kizami.cli.settings import Decorator, database_option
@@ -107,16 +108,16 @@ def run(
 @click.option("--month", metavar="YYYY-MM", help="The month; without it, the current one.")
 @zone_option
 @json_option
-@database_option
-def points(company_id: str, month: str | None, time_zone: str, as_json: bool, database: Path) -> None:
+@backend_options
+def points(company_id: str, month: str | None, time_zone: str, as_json: bool, home: Home) -> None:
     """Show how many points each of the company's users has in a month."""
     _company(company_id)
     wanted = _month(month) if month else point_day(SystemClock().now(), _zone(time_zone)).month
-    connection = open_database(database)
-    try:
-        found = list(SqlitePointStore(connection, database).points(company_id, wanted))
-    finally:
-        connection.close()
+    found = (
+        _points_on_aws(home, company_id, wanted)
+        if home.backend == "aws"
+        else _points_here(home, company_id, wanted)
+    )
     total = sum(item.points for item in found)
     shown_month = f"{wanted[:4]}-{wanted[4:]}"
     if as_json:
@@ -125,6 +126,25 @@ def points(company_id: str, month: str | None, time_zone: str, as_json: bool, da
     else:
         print_table(_COLUMNS, ([item.user_number, str(item.points), _instant(item.updated_at)] for item in found))
     say(f"{company_id} in {shown_month}: {plural(total, 'point')} of {plural(len(found), 'user')}")
+
+
+def _points_here(home: Home, company_id: str, month: str) -> list[UserPoints]:
+    connection = open_database(home.database)
+    try:
+        return list(SqlitePointStore(connection, home.database).points(company_id, month))
+    finally:
+        connection.close()
+
+
+def _points_on_aws(home: Home, company_id: str, month: str) -> list[UserPoints]:
+    require_aws_packages()
+    from kizami.aws.points_table import DynamoDbPointStore
+    from kizami.cli.aws_places import AwsPlaces
+
+    tables = AwsPlaces(home).company_tables
+    if tables is None:
+        raise ConfigurationError("POINTS_TABLE_NAME", "is not set, and the stack has no such table")
+    return list(DynamoDbPointStore(tables[1]).points(company_id, month))
 
 
 def _company(text: str) -> str:

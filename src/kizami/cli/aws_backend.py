@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import datetime, timedelta
 from functools import cached_property
-from itertools import islice
 from typing import TypeVar
 
 from kizami.aws.dead_letters import SqsDeadLetters
 from kizami.aws.dynamodb import DynamoDbMetricStore
+from kizami.aws.queues import read_depth, send_backfill
 from kizami.aws.reconciler import read_policy
 from kizami.aws.settings import configured_targets
 from kizami.aws.sqs import SqsQueue
@@ -23,17 +23,15 @@ from kizami.cli.printing import say
 from kizami.cli.ranges import BEGINNING
 from kizami.cli.settings import load_settings
 from kizami.coverage import Completeness, Gap, Span, find_gaps
-from kizami.errors import ConfigurationError, QueueError
+from kizami.errors import ConfigurationError
 from kizami.messages import MetricRecord, ScheduleMessage
 from kizami.readings import DeadLetter, Lateness, QueueDepth, lateness_of
-from kizami.sender import PlannedMessage
 from kizami.slots import shift
 from kizami.targets import Target
 
 T = TypeVar("T")
 
 _AT_ONCE = 16
-_PIECE = 1000
 _EMPTY_LOOKS = 3  # SQS counts approximately: a queue is empty when it has looked so a few times
 
 
@@ -63,11 +61,8 @@ class AwsBackend:
     @contextmanager
     def opened(cls, home: Home) -> Iterator[AwsBackend]:
         """The backend for the length of a `with`; the targets are those of the file, else that of the seeds."""
-        settings = load_settings(home.config)
-        seeds = {name: value for name, value in os.environ.items() if name != "KIZAMI_CONFIG"}
-        config = settings.config if settings.path else configured_targets(seeds)
         with ExitStack() as resources:
-            yield cls(home, config.targets, resources)
+            yield cls(home, deployed_targets(home), resources)
 
     def names(self) -> Collection[str]:
         return self._targets.keys()
@@ -102,24 +97,13 @@ class AwsBackend:
         return lateness_of(sorted(late.items()))
 
     def queue_depth(self, now: datetime) -> QueueDepth:
-        live, backfill = SqsQueue(self._places.queue).depth(), self._backfill_queue.depth()
-        waiting, delayed, in_flight = (sum(counts) for counts in zip(live, backfill, strict=True))
-        dead_letters = self._places.dead_letter_queue
-        dead = SqsQueue(dead_letters).waiting() if dead_letters else 0
-        return QueueDepth(waiting, delayed, in_flight, dead, oldest_age_seconds=None)
+        return read_depth(self._places.queue, self._places.backfill_queue, self._places.dead_letter_queue)
 
     def activity(self) -> None:
         return None
 
     def send_backfill(self, messages: Iterable[ScheduleMessage]) -> int:
-        remaining = iter(messages)
-        sent = 0
-        while piece := [PlannedMessage(message, 0) for message in islice(remaining, _PIECE)]:
-            failed = self._backfill_queue.send(piece)
-            if failed:
-                raise QueueError(f"{len(failed)} slots were not taken: {failed[0].reason}; try again")
-            sent += len(piece)
-        return sent
+        return send_backfill(self._backfill_queue, messages)
 
     def expect_from(self, metric: str, slot: datetime) -> None:
         """Nothing to do: here a metric is expected from its first record on."""
@@ -182,6 +166,13 @@ class AwsBackend:
         letters = SqsDeadLetters(url)
         self._resources.callback(letters.release)
         return letters
+
+
+def deployed_targets(home: Home) -> Sequence[Target]:
+    """The targets of the file, else that of the seeds."""
+    settings = load_settings(home.config)
+    seeds = {name: value for name, value in os.environ.items() if name != "KIZAMI_CONFIG"}
+    return (settings.config if settings.path else configured_targets(seeds)).targets
 
 
 def _metric(target: Target, first_slot: datetime | None) -> Metric:

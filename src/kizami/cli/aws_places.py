@@ -11,6 +11,8 @@ from kizami.aws.stack import DEFAULT_STACK, stack_outputs
 from kizami.cli.backends import Home
 from kizami.errors import ConfigurationError
 
+_COMPANY_TABLES = (("COMPANY_TABLE_NAME", "CompanyTableName"), ("POINTS_TABLE_NAME", "PointsTableName"))
+
 
 @dataclass(slots=True)
 class AwsPlaces:
@@ -43,6 +45,18 @@ class AwsPlaces:
         if not self.environment.get(variable) and output not in self._stack:
             return None
         return self._queue_url(variable, output)
+
+    @property
+    def company_tables(self) -> tuple[str, str] | None:
+        """The tables of the aggregation batch, companies and points; None where the stack has none."""
+        names = [self._found(*place) for place in _COMPANY_TABLES]
+        if None in names:
+            return None
+        companies, points = (require_table_name({"AI_METRICS_TABLE_NAME": name or ""}) for name in names)
+        return companies, points
+
+    def _found(self, variable: str, output: str) -> str | None:
+        return self.environment.get(variable) or self._stack.get(output)
 
     def _queue_url(self, variable: str, output: str) -> str:
         url = self.environment.get(variable) or self._output(output, variable)

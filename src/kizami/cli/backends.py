@@ -163,11 +163,16 @@ class Home:
         return LocalBackend.opened(self)
 
 
-def _open_aws(home: Home) -> AbstractContextManager[Backend]:
+def require_aws_packages() -> None:
+    """What only the home on AWS needs, else ConfigurationError."""
     for package in ("botocore", "urllib3"):
         if find_spec(package) is None:
             problem = f"needs {package}, which is not installed; pip install 'kizami[aws]'"
             raise ConfigurationError("--backend aws", problem)
+
+
+def _open_aws(home: Home) -> AbstractContextManager[Backend]:
+    require_aws_packages()
     from kizami.cli.aws_backend import AwsBackend
 
     return AwsBackend.opened(home)

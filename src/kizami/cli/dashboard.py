@@ -1,4 +1,4 @@
-"""`kizami dashboard`: the page and its API over an existing database, with or without a daemon at work on it."""
+"""`kizami dashboard`: the page and its API over a database, daemon or no daemon, or over AWS."""
 
 from __future__ import annotations
 
@@ -12,26 +12,21 @@ from pathlib import Path
 import click
 
 from kizami.aggregation.points import DEFAULT_ZONE, require_zone
+from kizami.cli.backends import Home, backend_options, require_aws_packages
 from kizami.cli.config_watch import Stamp, stamp_of
-from kizami.cli.settings import (
-    DEFAULT_CONFIG,
-    DEFAULT_DATABASE,
-    Settings,
-    config_option,
-    database_option,
-    load_settings,
-    read_config,
-)
+from kizami.cli.settings import DEFAULT_CONFIG, DEFAULT_DATABASE, Settings, load_settings, read_config
 from kizami.dashboard import DEFAULT_HOST, DEFAULT_PORT
+from kizami.dashboard.live import TICK_SECONDS
 from kizami.dashboard.local_source import Configuration, LocalSource
 from kizami.dashboard.server import DashboardServer
+from kizami.dashboard.source import Source
 from kizami.errors import ConfigurationError
+from kizami.local.clock import SystemClock
 from kizami.logs import use_logs
 
 
-@click.command(short_help="Serve the dashboard over a database.")
-@config_option
-@database_option
+@click.command(short_help="Serve the dashboard over a database or a deployed stack.")
+@backend_options
 @click.option("--host", default=DEFAULT_HOST, show_default=True, help="The address to listen on.")
 @click.option(
     "--port",
@@ -43,8 +38,7 @@ from kizami.logs import use_logs
 @click.option("--token-env", metavar="NAME", help="The environment variable with the token to ask for.")
 @click.option("--allow-host", multiple=True, metavar="NAME", help="A further name by which it is reached.")
 def command(
-    config: Path | None,
-    database: Path,
+    home: Home,
     host: str,
     port: int,
     token_env: str | None,
@@ -52,16 +46,40 @@ def command(
 ) -> None:
     """Serve the dashboard until Ctrl-C.
 
+    With `--backend aws` it shows a deployed stack; targets are paused in its configuration, not here.
     Without a token it only listens on this machine's own addresses. With one, every page and every
     request asks for it.
     """
     use_logs()
-    open_source = local_source(database, load_settings(config))
-    open_source().close()  # a wrong file is told here, not on the page
     token = read_token(token_env)
-    with DashboardServer(open_source, host, port, token=token, allowed_hosts=allow_host) as server:
+    open_source, look_seconds = _source_of(home)
+    _try_out(open_source)
+    server = DashboardServer(
+        open_source, host, port, token=token, allowed_hosts=allow_host, look_seconds=look_seconds
+    )
+    with server:
         click.echo(f"kizami: the dashboard is on {server.url} (Ctrl-C ends it)", err=True)
         _wait_for_the_end()
+
+
+def _source_of(home: Home) -> tuple[Callable[[], Source], float]:
+    """What opens the home, and how often open pages look at it."""
+    if home.backend == "local":
+        return local_source(home.database, load_settings(home.config)), TICK_SECONDS
+    require_aws_packages()
+    from kizami.cli.aws_dashboard import aws_source
+    from kizami.dashboard.aws_source import LOOK_SECONDS
+
+    source = aws_source(home)
+    return lambda: source, LOOK_SECONDS
+
+
+def _try_out(open_source: Callable[[], Source]) -> None:
+    """A wrong file or stack is told here, not on the page."""
+    source = open_source()
+    source.queue_depth(SystemClock().now())
+    source.targets()
+    source.close()
 
 
 def _wait_for_the_end() -> None:

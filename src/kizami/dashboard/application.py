@@ -19,7 +19,7 @@ from kizami.dashboard.actions import action_routes
 from kizami.dashboard.api import api_routes
 from kizami.dashboard.desk import Desk
 from kizami.dashboard.event_stream import live_routes
-from kizami.dashboard.live import Live
+from kizami.dashboard.live import TICK_SECONDS, Live
 from kizami.dashboard.monitoring import monitoring_routes
 from kizami.dashboard.pages import page_routes
 from kizami.dashboard.problems import answer_with_problem
@@ -34,12 +34,15 @@ MAX_BODY_BYTES = 256 * 1024
 
 
 def dashboard(
-    open_source: Callable[[], Source], access: Access | None = None, clock: Clock | None = None
+    open_source: Callable[[], Source],
+    access: Access | None = None,
+    clock: Clock | None = None,
+    look_seconds: float = TICK_SECONDS,
 ) -> Starlette:
-    """The ASGI application over the home that `open_source` opens."""
+    """The ASGI application over the home that `open_source` opens; open pages look every `look_seconds`."""
     access, clock = access or Access(), clock or SystemClock()
     desk = Desk(open_source)
-    live = Live(desk, clock)
+    live = Live(desk, clock, look_seconds)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -12,9 +12,6 @@ from kizami.dashboard.source import PolledTarget, SlotDetails
 from kizami.local.reader import PendingSlot, StoredSlot
 from kizami.slots import floor_to_minute, slots_between
 
-# A poll goes out within milliseconds of its moment; one that is a second late was held up by something.
-LATE_MS = 1000
-
 
 class CellState(Enum):
     """What the grid says about a slot; the first four are stored, the last two are nobody's loss."""
@@ -96,7 +93,7 @@ def cells_between(
     dead = {letter.slot: letter for letter in details.dead}
     for slot in slots_between(start, end, target.interval_seconds):
         if slot in stored:
-            yield _stored_cell(stored[slot])
+            yield _stored_cell(stored[slot], target.pace.late_after_ms)
         elif slot in dead:
             yield Cell(slot, CellState.DEAD, tries=dead[slot].receives, reason=dead[slot].reason)
         elif slot >= due.end:
@@ -107,13 +104,13 @@ def cells_between(
             yield Cell(slot, CellState.MISSING if slot >= due.start else CellState.UNKNOWN)
 
 
-def _stored_cell(entry: StoredSlot) -> Cell:
+def _stored_cell(entry: StoredSlot, late_after_ms: int) -> Cell:
     if entry.backfilled:
         state = CellState.BACKFILLED
     elif entry.receives > 1:
         state = CellState.RETRIED
     else:
-        state = CellState.LATE if entry.late_ms > LATE_MS else CellState.STORED
+        state = CellState.LATE if entry.late_ms > late_after_ms else CellState.STORED
     return Cell(entry.slot, state, entry.count, entry.late_ms, entry.receives)
 
 

@@ -64,9 +64,10 @@ class Subscriber:
 class Live:
     """The open pages, and the one task that looks for all of them; lives in one event loop."""
 
-    def __init__(self, desk: Desk, clock: Clock) -> None:
+    def __init__(self, desk: Desk, clock: Clock, tick_seconds: float = TICK_SECONDS) -> None:
         self._desk = desk
         self._clock = clock
+        self._tick_seconds = tick_seconds
         self._subscribers: set[Subscriber] = set()
         self._told: dict[Scene, Parts] = {}
         self._poller: asyncio.Task[None] | None = None
@@ -116,7 +117,7 @@ class Live:
             began = time.monotonic()
             self._has_newcomer.clear()
             await self._tick()
-            rest = max(TICK_SECONDS, REST_FOR_WORK * (time.monotonic() - began))
+            rest = max(self._tick_seconds, REST_FOR_WORK * (time.monotonic() - began))
             await asyncio.sleep(MIN_TICK_SECONDS)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._has_newcomer.wait(), rest - MIN_TICK_SECONDS)

@@ -8,12 +8,10 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from kizami.coverage import Completeness, Span
-from kizami.dashboard.source import PolledTarget, SlotCounts
+from kizami.dashboard.source import ONE_MACHINE, PolledTarget, SlotCounts
 from kizami.readings import Lateness, QueueDepth
 from kizami.slots import Window, floor_to_slot
 
-# A slot may be asked for at any moment of the interval that follows its tick, and then has an answer to wait for.
-GRACE_SECONDS = 5
 LAST_MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
@@ -58,6 +56,7 @@ class Overview:
     queue: QueueDepth
     gaps: int
     gap_slots: int
+    late_after_ms: int = ONE_MACHINE.late_after_ms
 
 
 class Finding(Enum):
@@ -81,7 +80,7 @@ class Verdict:
 
 def grace_seconds(target: PolledTarget) -> float:
     """How long after its tick a slot may still be on its way through a healthy pipeline."""
-    return target.interval_seconds + GRACE_SECONDS
+    return target.interval_seconds + target.pace.settling_seconds
 
 
 def recent_span(target: PolledTarget, back: timedelta, now: datetime) -> Span:
@@ -176,7 +175,7 @@ def tile_levels(overview: Overview) -> dict[TileKind, Level]:
         TileKind.AGE: Level.IDLE if overview.newest_slot is None else _age_level(overview),
         TileKind.HOUR: _coverage_level(overview.hour),
         TileKind.DAY: _coverage_level(overview.day),
-        TileKind.LATENESS: Level.IDLE if not late.polls else _good(late.p99_ms <= 1000),
+        TileKind.LATENESS: Level.IDLE if not late.polls else _good(late.p99_ms <= overview.late_after_ms),
         TileKind.QUEUE: _good((overview.queue.oldest_age_seconds or 0) <= 60),
         TileKind.DEAD: Level.BAD if overview.queue.dead else Level.GOOD,
         TileKind.GAPS: _good(not overview.gaps),

@@ -73,7 +73,8 @@ def tiles_of(overview: Overview, words: Words) -> list[Tile]:
 def _age(overview: Overview, words: Words) -> tuple[str, str]:
     if overview.newest_slot is None:
         return words("unit.none"), words("tile.age_none")
-    age = words.duration(overview.now - overview.newest_slot)
+    # A slot is whole seconds: fractions of its age would only flicker.
+    age = words.duration(int((overview.now - overview.newest_slot).total_seconds()))
     return words("tile.age_value", age=age), words("tile.age_note", overview.targets)
 
 

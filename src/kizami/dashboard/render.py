@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from kizami.dashboard.chart import RANGES
 from kizami.dashboard.grid import GLYPHS, Row
@@ -36,6 +38,8 @@ PARTS = {
 SCRIPT_SECTIONS = ("action", "live", "chart", "grid", "unit")
 
 _CLOCKS = {"second": "%H:%M:%S", "minute": "%H:%M", "full": "%Y-%m-%d %H:%M:%S", "full-minute": "%Y-%m-%d %H:%M"}
+# Up to a comma, and the space that follows it in English; a comma inside a number ends nothing.
+_PHRASE = re.compile(r"(.+?(?:[;,](?= )|[、。]|$))( ?)")
 _TITLE_MARKS = {Level.GOOD: "●", Level.NOTICE: "▲", Level.BAD: "✕", Level.IDLE: "○"}
 
 
@@ -52,13 +56,26 @@ class Parts:
 @cache
 def environment() -> Environment:
     """Everything that is put into a template is escaped; a name that is not there is an error."""
-    return Environment(
+    made = Environment(
         loader=PackageLoader("kizami.dashboard"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters |= {"breakable": breakable, "phrased": phrased}
+    return made
+
+
+def breakable(name: str) -> Markup:
+    """A metric's name, which a narrow column may break after its separators."""
+    return Markup("<wbr>").join(re.split(r"(?<=[/_.:-])", name))
+
+
+def phrased(sentence: str) -> Markup:
+    """A sentence that breaks between its phrases rather than inside one."""
+    phrases = re.findall(_PHRASE, sentence)
+    return Markup("").join(Markup('<span class="phrase">{}</span>{}').format(*found) for found in phrases)
 
 
 def render(template: str, words: Words, theme: str | None, **context: Any) -> str:

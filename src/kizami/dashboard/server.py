@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from kizami.dashboard import DEFAULT_HOST, DEFAULT_PORT
 from kizami.dashboard.application import dashboard
+from kizami.dashboard.live import TICK_SECONDS
 from kizami.dashboard.security import access_for
 from kizami.dashboard.source import Source
 from kizami.ports import Clock
@@ -27,8 +28,9 @@ class DashboardServer(HttpServer):
         token: str | None = None,
         allowed_hosts: Iterable[str] = (),
         clock: Clock | None = None,
+        look_seconds: float = TICK_SECONDS,
     ) -> None:
-        application = dashboard(open_source, access_for(host, token, allowed_hosts), clock)
+        application = dashboard(open_source, access_for(host, token, allowed_hosts), clock, look_seconds)
         super().__init__(
             application, host, port, name="kizami-dashboard", lifespan="on", farewell=application.state.live.close
         )

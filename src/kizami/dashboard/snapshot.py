@@ -21,7 +21,7 @@ from kizami.dashboard.overview import (
     span_within,
     tally_slots,
 )
-from kizami.dashboard.source import CompanyState, PolledTarget, Polling, Source, UnknownTarget
+from kizami.dashboard.source import ONE_MACHINE, CompanyState, PolledTarget, Polling, Source, UnknownTarget
 from kizami.readings import DeadLetter
 from kizami.slots import Window
 
@@ -151,4 +151,5 @@ def _overview(
         queue=source.queue_depth(now),
         gaps=len(gaps),
         gap_slots=sum(entry.gap.slots for entry in gaps),
+        late_after_ms=max((target.pace.late_after_ms for target in targets), default=ONE_MACHINE.late_after_ms),
     )

@@ -17,6 +17,19 @@ from kizami.readings import Bucket, DeadLetter, DeadLetterKey, Lateness, QueueDe
 from kizami.slots import floor_to_slot, shorten
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How quick a healthy home is: from a slot's tick to its record, and until when a poll is in time."""
+
+    settling_seconds: int
+    late_after_ms: int
+
+
+# A poll goes out within milliseconds of its moment, at any moment of the interval that follows its tick;
+# then it has an answer to wait for. One that is a second late was held up by something.
+ONE_MACHINE = Pace(settling_seconds=5, late_after_ms=1000)
+
+
 class Polling(Enum):
     """Whether a target's slots go on: those of the others are not expected to."""
 
@@ -37,6 +50,7 @@ class PolledTarget:
     polling: Polling = Polling.ON
     paused_since: datetime | None = None
     expected_until: datetime | None = None
+    pace: Pace = ONE_MACHINE
 
     @property
     def is_on(self) -> bool:

@@ -75,6 +75,6 @@ def _command(
 
 
 def _points_command(options: Mapping[str, str], company: str) -> str:
-    """Points are on this machine and need no list of targets."""
-    kept = {name: value for name, value in options.items() if name == "--database"}
+    """Points need no list of targets."""
+    kept = {name: value for name, value in options.items() if name != "--config"}
     return _command({"--company-id": company} | kept, "aggregate points")

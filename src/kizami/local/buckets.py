@@ -44,7 +44,7 @@ def read_buckets(
 
     They are whole, ascending, and those without a record are left out.
     """
-    first = to_seconds(start) // seconds * seconds
+    first = to_seconds(start.replace(microsecond=0)) // seconds * seconds
     last = -(-to_seconds(end) // seconds) * seconds
     bounds = {"start": first, "end": last, "seconds": seconds, "metric": metric.id, "step": metric.step_seconds}
     sql = _FROM_SLOTS if seconds % TALLY_SECONDS else _FROM_TALLIES

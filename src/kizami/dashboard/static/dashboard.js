@@ -281,13 +281,25 @@ const chart = {
     if (!data) return;
     u.ctx.save();
     u.ctx.fillStyle = fill;
-    data.time.forEach((time, index) => {
-      if (data.stored[index] >= data.expected[index]) return;
-      const left = Math.max(u.bbox.left, u.valToPos(time, "x", true));
-      const right = Math.min(u.bbox.left + u.bbox.width, u.valToPos(time + data.grainSeconds, "x", true));
+    for (const [from, to] of this.lacking()) {
+      const left = Math.max(u.bbox.left, u.valToPos(from, "x", true));
+      const right = Math.min(u.bbox.left + u.bbox.width, u.valToPos(to, "x", true));
       if (right > left) u.ctx.fillRect(left, u.bbox.top, Math.max(1, right - left), u.bbox.height);
-    });
+    }
     u.ctx.restore();
+  },
+
+  // Runs of buckets that lack slots: drawn one by one, their edges would show as stripes.
+  lacking() {
+    const { time, stored, expected, grainSeconds } = this.data;
+    const runs = [];
+    time.forEach((from, index) => {
+      if (stored[index] >= expected[index]) return;
+      const last = runs.at(-1);
+      if (last && last[1] === from) last[1] = from + grainSeconds;
+      else runs.push([from, from + grainSeconds]);
+    });
+    return runs;
   },
 
   readOut(index) {
