@@ -51,7 +51,6 @@ class Home:
             slot = slot_before(self.clock.now(), back)
             row = [to_seconds(slot), number, count, to_ms(slot + INTERVAL), 0, 1, 0]
             batches.store(connection, [row])
-            batches.remove(connection, [row])
         connection.close()
 
 

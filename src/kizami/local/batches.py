@@ -28,7 +28,7 @@ class Taken(NamedTuple):
     receives: int
 
 
-# In the statements below ?1 is a JSON array of [slot, metric_id].
+# In the statements below ?1 is a JSON array of [slot, metric_id, …].
 _THESE = "(slot, metric_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1))"
 
 _STORE = """
@@ -87,10 +87,11 @@ def _keys(rows: Sequence[Sequence[Any]]) -> str:
     return json.dumps([row[:2] for row in rows])
 
 
-def store(connection: apsw.Connection, rows: Rows) -> int:
-    """Store [slot, metric_id, count, collected_ms, late_ms, receives, backfilled]; how many were new."""
-    connection.execute(_STORE, (json.dumps(rows),))
-    return connection.changes()
+def store(connection: apsw.Connection, rows: Rows) -> None:
+    """Store [slot, metric_id, count, collected_ms, late_ms, receives, backfilled] and acknowledge the messages."""
+    stored = (json.dumps(rows),)
+    connection.execute(_STORE, stored)
+    connection.execute(_REMOVE, stored)
 
 
 def send(connection: apsw.Connection, rows: Rows, priority: int, sent_ms: int) -> int:

@@ -75,8 +75,8 @@ class Work:
             batches.store(connection, self.stored)
         if self.sent:  # after the results: what was polled before it could be sent is stored by now
             batches.send(connection, self.sent, LIVE, now_ms)
-        if self.stored or self.removed:
-            batches.remove(connection, self.stored + self.removed)
+        if self.removed:
+            batches.remove(connection, self.removed)
         if self.failed or self.buried:
             batches.fail(connection, self.failed + self.buried)
         if self.buried:
