@@ -25,7 +25,6 @@ from kizami.local.poller import IN, new_poller
 
 _SPARE_FILES = 128  # descriptors left for everything but connections
 _MAX_FILES = 65_536
-_MANY, _GATHER_SECONDS = 16, 0.002
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -93,9 +92,6 @@ class Fetcher:
         """Wait for something to happen, at most `seconds`; what has finished since."""
         if self._timer is not None:
             seconds = min(seconds, self._timer - time.monotonic())
-        elif self.in_flight >= _MANY and seconds > _GATHER_SECONDS:
-            # Many answers are about to come in one by one: some time later they are read together.
-            time.sleep(_GATHER_SECONDS)
         for descriptor, ready in self._poller.wait(max(0.0, seconds)):
             if self._bell and descriptor == self._bell_descriptor:
                 self._bell.hush()

@@ -15,7 +15,7 @@ from kizami.local.metrics import register_targets
 from kizami.local.secrets import resolve_headers
 from kizami.targets import Target
 
-_QUANTUM_MS = 50  # polls due within one quantum leave together: fewer wake-ups, less CPU a poll
+_QUANTUM_MS = 20  # polls due within one quantum leave together: fewer wake-ups, less CPU a poll
 
 
 @dataclass(frozen=True, slots=True)
