@@ -22,7 +22,7 @@ up: $(VENV)/.runtime  ## run the whole pipeline here, with live data
 	@$(BIN)/kizami up
 
 test: $(VENV)/.dev $(MINISTACK)/.done  ## run the tests
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 campaign: $(VENV)/.dev  ## the long tests: a power loss at every write of the daemon, and a hundred kills
 	@KIZAMI_CRASH_POINTS=1000000 KIZAMI_KILLS=100 $(BIN)/python -m pytest -o timeout=3600 \

@@ -17,21 +17,12 @@ settings.load_profile("kizami")
 # A run that was started in the background ignores Ctrl-C, and so would the programs it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Tests run side by side in several processes, a file to each. These files share a place where only one fits.
-SHARED_PLACE = {
-    "test_up.py": "port 3000",
-    "test_mock_server.py": "port 3000",
-    "test_dashboard_up.py": "port 3000",
-}
 SLOW_FIRST = ("e2e", "browser", "simulation")
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files run side by side, the slow ones first so that none of them is left over at the end."""
     items.sort(key=lambda item: item.path.parent.name not in SLOW_FIRST)
-    for item in items:
-        file = item.path.relative_to(item.config.rootpath).as_posix()
-        item.add_marker(pytest.mark.xdist_group(SHARED_PLACE.get(item.path.name, file)))
     assert len({item.nodeid for item in items}) == len(items), "of two tests with one id only one would run"
 
 
