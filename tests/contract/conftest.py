@@ -25,6 +25,16 @@ MAX_RECEIVES = 2
 @pytest.fixture(params=["memory", "sqlite", "moto", "dynamodb-local"])
 def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MetricStore:
     """An empty metric store."""
+    return _metric_store(request, monkeypatch, tmp_path)
+
+
+@pytest.fixture(params=["memory", "sqlite", "dynamodb-local"])
+def racing_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MetricStore:
+    """An empty metric store for several threads at once; moto looks at a condition and writes in two steps."""
+    return _metric_store(request, monkeypatch, tmp_path)
+
+
+def _metric_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MetricStore:
     if request.param == "memory":
         return MemoryMetricStore()
     if request.param == "sqlite":

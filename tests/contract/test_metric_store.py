@@ -60,18 +60,18 @@ def test_the_same_instant_in_another_zone_is_the_same_slot(store: MetricStore) -
 
 
 @pytest.mark.parametrize("writers", [2, 16])
-def test_writers_racing_for_one_slot_store_exactly_one_record(store: MetricStore, writers: int) -> None:
+def test_writers_racing_for_one_slot_store_exactly_one_record(racing_store: MetricStore, writers: int) -> None:
     start = Barrier(writers)
 
     def write(count: int) -> PutOutcome:
         start.wait()
-        return store.put_if_absent(record(count=count))
+        return racing_store.put_if_absent(record(count=count))
 
     with ThreadPoolExecutor(writers) as pool:
         outcomes = list(pool.map(write, range(writers)))
     assert outcomes.count(PutOutcome.STORED) == 1
     assert outcomes.count(PutOutcome.DUPLICATE) == writers - 1
-    assert everything(store) == [record(count=outcomes.index(PutOutcome.STORED))]
+    assert everything(racing_store) == [record(count=outcomes.index(PutOutcome.STORED))]
 
 
 def test_a_query_is_in_order_of_time_whatever_the_order_of_writing(store: MetricStore) -> None:
