@@ -14,7 +14,14 @@ import click
 from kizami.aggregation.points import DEFAULT_ZONE, require_zone
 from kizami.cli.backends import Home, backend_options, require_aws_packages
 from kizami.cli.config_watch import Stamp, stamp_of
-from kizami.cli.settings import DEFAULT_CONFIG, DEFAULT_DATABASE, Settings, load_settings, read_config
+from kizami.cli.settings import (
+    DEFAULT_CONFIG,
+    DEFAULT_DATABASE,
+    Settings,
+    listen_options,
+    load_settings,
+    read_config,
+)
 from kizami.dashboard import DEFAULT_HOST, DEFAULT_PORT
 from kizami.dashboard.live import TICK_SECONDS
 from kizami.dashboard.local_source import Configuration, LocalSource
@@ -27,14 +34,7 @@ from kizami.logs import use_logs
 
 @click.command(short_help="Serve the dashboard over a database or a deployed stack.")
 @backend_options
-@click.option("--host", default=DEFAULT_HOST, show_default=True, help="The address to listen on.")
-@click.option(
-    "--port",
-    default=DEFAULT_PORT,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    help="The port to listen on; 0 lets the system choose.",
-)
+@listen_options(DEFAULT_HOST, DEFAULT_PORT)
 @click.option("--token-env", metavar="NAME", help="The environment variable with the token to ask for.")
 @click.option("--allow-host", multiple=True, metavar="NAME", help="A further name by which it is reached.")
 def command(

@@ -10,20 +10,14 @@ import signal
 import click
 
 from kizami.aggregation.signing import ApiKey
+from kizami.cli.settings import listen_options
 from kizami.logs import use_logs
 from kizami.mock_api.server import DEFAULT_HOST, DEFAULT_PORT, MockServer
 from kizami.mock_api.users import users_key
 
 
 @click.command(short_help="Serve the mock AI employee API.")
-@click.option("--host", default=DEFAULT_HOST, show_default=True, help="The address to listen on.")
-@click.option(
-    "--port",
-    default=DEFAULT_PORT,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    help="The port to listen on; 0 lets the system choose.",
-)
+@listen_options(DEFAULT_HOST, DEFAULT_PORT)
 def command(host: str, port: int) -> None:
     """Serve the mock AI employee API until Ctrl-C.
 

@@ -1,4 +1,4 @@
-"""Where a verb finds its configuration and its database: flags over environment over files."""
+"""The options that verbs share, and where a verb finds its configuration: flags over environment over files."""
 
 from __future__ import annotations
 
@@ -33,6 +33,19 @@ database_option: Decorator = click.option(
     show_default=True,
     help="The SQLite file with queue and store.",
 )
+
+
+def listen_options(default_host: str, default_port: int) -> Decorator:
+    """Give a verb that serves something the options that say where."""
+    host = click.option("--host", default=default_host, show_default=True, help="The address to listen on.")
+    port = click.option(
+        "--port",
+        default=default_port,
+        show_default=True,
+        type=click.IntRange(0, 65535),
+        help="The port to listen on; 0 lets the system choose.",
+    )
+    return lambda verb: host(port(verb))
 
 
 @dataclass(frozen=True, slots=True)

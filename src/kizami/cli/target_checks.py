@@ -13,14 +13,11 @@ from kizami.errors import ApiError, ApiPayloadError, ApiStatusError, ApiUnreacha
 from kizami.local.fetch import Fetcher, Finished, Profile
 from kizami.local.interrupts import LOOK_SECONDS, noted_interrupts
 from kizami.local.secrets import resolve_headers
-from kizami.messages import ScheduleMessage
 from kizami.sender import message_for_slot
 from kizami.slots import floor_to_slot, shift
 from kizami.targets import Target
 
 _AT_ONCE = 64
-
-Asked = tuple[Target, ScheduleMessage, float]
 
 
 def check_targets(targets: Iterable[Target], now: datetime) -> Iterator[Check]:
