@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -52,11 +52,15 @@ def turn_to_before_a_tick(clock: TurnableClock) -> None:
 
 @contextmanager
 def running(
-    path: Path, *targets: Target, options: Options | None = None, clock: TurnableClock | None = None
+    path: Path,
+    *targets: Target,
+    options: Options | None = None,
+    clock: TurnableClock | None = None,
+    new_config: Callable[[], Config | None] = lambda: None,
 ) -> Iterator[list[StoredRecord]]:
     """An engine at work on these targets; gives the records that it says are stored."""
     shown: list[StoredRecord] = []
-    engine = Engine(path, options or Options(), clock or TurnableClock(), shown.extend)
+    engine = Engine(path, options or Options(), clock or TurnableClock(), shown.extend, new_config)
     failures: list[BaseException] = []
 
     def run() -> None:
@@ -135,6 +139,23 @@ class TestClock:
                 clock.turn(-HOUR)
                 wait_for(lambda: shown, "its second attempt", seconds=20)
         assert shown[0].receives == 2
+
+
+class TestANewConfiguration:
+    """What a target's new setting takes off the queue is missing from then on, and caught up with."""
+
+    def test_a_slot_that_waited_to_be_asked_again_is_asked_under_the_new_one(self, tmp_path: Path) -> None:
+        news: list[Config] = []
+        options = Options(retry_seconds=3600.0)
+        with FaultServer(faults.status(500), then=faults.answer()) as server:
+            before, after = every_second(server), every_second(server, lag_seconds=2)
+            new_config = lambda: news.pop() if news else None  # noqa: E731
+            with running(tmp_path / "kizami.db", before, options=options, new_config=new_config) as shown:
+                wait_for(lambda: shown, "a slot after the one that failed")
+                (failed, *_) = (parse_instant(request.query["from"][0]) for request in server.requests)
+                news.append(Config((after,)))
+                wait_for(lambda: failed in [each.record.slot for each in shown], "the slot that failed")
+        assert max(asked(server).values()) == 2
 
 
 REASONS = {

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from kizami.errors import KizamiError, StoreError
@@ -155,7 +156,9 @@ class Engine:
         if not self._live:
             return
         self._planner = Planner(list(self._service.values()), now_ms)
-        self._catch_up.begin(self.polled, from_ms(now_ms))
+        # Messages may be on their way off the queue: whoever looked now would take their slots for pending.
+        begin = partial(self._catch_up.begin, self.polled, from_ms(now_ms))
+        self._collecting.work.afterwards.append(begin)
 
     def _turn(self) -> None:
         now_ms = self._clock.milliseconds()
@@ -231,6 +234,8 @@ class Engine:
         while self._deliveries:
             delivery = self._deliveries.popleft()
             self._in_hand.difference_update(delivery.written.settled())
+            for call in delivery.written.afterwards:
+                call()
             if self.show and delivery.written.stored:
                 self.show([self._as_shown(row) for row in delivery.written.stored])
             for taken in delivery.taken:

@@ -39,9 +39,13 @@ Errand = Callable[[apsw.Connection], None]
 
 @dataclass(slots=True)
 class Work:
-    """What the next transaction has to write; the columns are those of `batches`."""
+    """What the next transaction has to write; the columns are those of `batches`.
+
+    `afterwards` is for the loop to call once all of it, and whatever was handed over before, is durable.
+    """
 
     errands: list[Errand] = field(default_factory=list)
+    afterwards: list[Callable[[], None]] = field(default_factory=list)
     stored: Rows = field(default_factory=list)
     sent: Rows = field(default_factory=list)
     failed: Rows = field(default_factory=list)
