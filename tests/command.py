@@ -62,6 +62,6 @@ def run_process(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=240,
     )
     return Outcome(done.returncode, done.stdout, done.stderr)

@@ -6,7 +6,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,9 +22,21 @@ SLOW_FIRST = ("e2e", "browser", "simulation")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files run side by side, the slow ones first so that none of them is left over at the end."""
-    items.sort(key=lambda item: item.path.parent.name not in SLOW_FIRST)
+    """Files run side by side: the slow ones first, so that none of them is left over at the end, and those that
+    run a local AWS far from each other, so that the machine need not run several at once."""
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    slow = [path for path in files if path.parent.name in SLOW_FIRST]
+    heavy = [path for path in slow if any("aws" in _fixtures(item) for item in files[path])]
+    light = [path for path in slow if path not in heavy]
+    place = {path: place / len(some) for some in (heavy, light) for place, path in enumerate(some)}
+    items.sort(key=lambda item: place.get(item.path, 1))
     assert len({item.nodeid for item in items}) == len(items), "of two tests with one id only one would run"
+
+
+def _fixtures(item: pytest.Item) -> Sequence[str]:
+    return getattr(item, "fixturenames", ())
 
 
 def skip_for_lack_of(what: str, remedy: str) -> None:

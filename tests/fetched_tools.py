@@ -105,7 +105,7 @@ def _pip_download(requirement: str, sha256: str, into: Path) -> Path:
 
 
 def _fetch(command: list[str], what: str, directory: str | None = None) -> None:
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=240, check=False)
     if done.returncode:
         last_line = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
         skip_for_lack_of(what, f"a network that reaches the package registry ({''.join(last_line)})")

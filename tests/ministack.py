@@ -130,6 +130,19 @@ class DeployedStack:
             FunctionName=self.function_name(name), InvocationType="Event", Payload=json.dumps(event).encode()
         )
 
+    @contextmanager
+    def paused(self, name: str) -> Iterator[None]:
+        """For the length of a `with`, the function's queues give it nothing."""
+        functions = self.aws.client("lambda")
+        sources = functions.list_event_source_mappings(FunctionName=self.function_name(name))[
+            "EventSourceMappings"
+        ]
+        for source in sources:
+            functions.update_event_source_mapping(UUID=source["UUID"], Enabled=False)
+        yield
+        for source in sources:
+            functions.update_event_source_mapping(UUID=source["UUID"], Enabled=True)
+
     def rows(self, metric: str = "ai_response_count") -> dict[str, dict[str, Any]]:
         """The records of a metric by slot time, read as anybody else would read them."""
         pages = (

@@ -10,11 +10,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from conftest import skip_for_lack_of
 
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+
+PATIENCE_MS = 60_000  # of a machine that is busy with something else; nothing waits longer than it must
+expect.set_options(timeout=PATIENCE_MS)
 
 OpenPage = Callable[..., Page]
 
@@ -64,7 +67,7 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
             options = {"locale": "en-US", "timezone_id": "Asia/Tokyo", **options}
             context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
             contexts.callback(context.close)
-            context.set_default_timeout(20_000)
+            context.set_default_timeout(PATIENCE_MS)
             page = context.new_page()
             heard = Complaints(url)
             heard.expected = expected

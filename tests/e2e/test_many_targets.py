@@ -47,10 +47,12 @@ def target_table(number: int, url: str) -> str:
 
 def test_200_targets_store_every_slot_of_two_minutes(stack: DeployedStack) -> None:
     end = floor_to_minute(datetime.now(UTC)) + timedelta(minutes=1)
-    for sent, minutes_ago in enumerate((2, 1), start=1):
-        # As a rule does it: Lambda tries again, should the Sender not get through on a busy machine.
-        stack.fire("sender", {"time": format_instant(end - timedelta(minutes=minutes_ago))})
-        wait_until(lambda sent=sent: len(reports(stack)) >= sent, PATIENCE_SECONDS, f"minute {sent} is sent")
+    # Sending is over in seconds on AWS; here it would not be, were the machine collecting at the same time.
+    with stack.paused("collector"):
+        for sent, minutes_ago in enumerate((2, 1), start=1):
+            # As a rule does it: Lambda tries again, should the Sender not get through on a busy machine.
+            stack.fire("sender", {"time": format_instant(end - timedelta(minutes=minutes_ago))})
+            wait_until(lambda sent=sent: len(reports(stack)) >= sent, PATIENCE_SECONDS, f"minute {sent} is sent")
     wait_until(lambda: stack.depth("QueueUrl") == 0, PATIENCE_SECONDS, "an empty queue")
     # A target of the file has the lag of its interval: at each tick the window that has just ended.
     start = end - timedelta(minutes=2, seconds=INTERVAL_SECONDS)

@@ -233,7 +233,7 @@ def _peak_kilobytes(arguments: list[str], cwd: Path) -> int:
     )
     done = subprocess.run(
         [sys.executable, "-c", code, *KIZAMI, *arguments],
-        cwd=cwd, env=environment(), capture_output=True, text=True, check=True, timeout=110,
+        cwd=cwd, env=environment(), capture_output=True, text=True, check=True, timeout=240,
     )  # fmt: skip
     return int(done.stdout)
 
