@@ -172,6 +172,48 @@ def test_the_target_is_chosen_from_the_menu_or_the_list(open_page: OpenPage, url
     expect(cell(page, 60)).to_have_class("missing")
 
 
+def test_who_zooms_in_sees_those_slots_and_keeps_the_range_for_another_target(
+    open_page: OpenPage, url: str
+) -> None:
+    page = until_live(open_page(f"{url}/?metric={CALLS}&from={slot(400)}&to={slot(300)}"))
+    newest = page.locator("#grid-body tr").first
+    expect(newest.locator(f'[data-slot="{slot(301)}"]')).to_be_visible()
+    page.locator("#chart-head select").select_option(ORDERS)
+    expect(page.locator("#chart-summary")).to_contain_text(f"{ORDERS}: 100 of 100 slots")
+    expect(newest.locator(f'[data-slot="{slot(301)}"]')).to_be_visible()
+    page.get_by_role("link", name="Now").click()
+    expect(cell(page, 0)).to_be_visible()
+    assert "from" not in page.url
+
+
+def test_a_chart_that_has_missed_slots_or_could_not_be_loaded_is_loaded_anew(
+    open_page: OpenPage, path: Path
+) -> None:
+    clock = FixedClock(NOW - timedelta(minutes=30))
+    with DashboardServer(lambda: LocalSource(path), port=0, clock=clock) as server:
+        page = until_live(open_page(f"{server.url}/?metric={ORDERS}", expected=("ERR_FAILED",)))
+        summary = page.locator("#chart-summary")
+        expect(summary).to_contain_text("180 of 180 slots")
+        clock.moment = NOW  # as when the reader's machine has slept
+        expect(page.locator("#grid-head time").last).to_have_text("10:23")
+        expect(summary).to_contain_text("180 of 180 slots")
+        page.route("**/api/v1/chart*", lambda route: route.abort())
+        page.get_by_role("link", name="5m", exact=True).click()
+        expect(summary).to_contain_text("could not be loaded")
+        page.unroute("**/api/v1/chart*")
+        expect(summary).to_contain_text("60 of 60 slots")
+        page.close()
+
+
+def test_a_copied_command_is_confirmed_for_a_moment(open_page: OpenPage, url: str) -> None:
+    page = until_live(open_page(url, permissions=["clipboard-read", "clipboard-write"]))
+    button = page.locator("#gaps .copy")
+    button.dblclick()
+    expect(button).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == "kizami gaps --last 24h"
+    expect(button).to_have_text("Copy")
+
+
 def test_language_and_theme_are_chosen_and_remembered(open_page: OpenPage, url: str) -> None:
     page = until_live(open_page(f"{url}/?range=1h"))
     page.get_by_role("link", name="日本語").click()
@@ -193,6 +235,10 @@ def test_the_browser_s_own_language_and_theme_are_the_first_choice(open_page: Op
     expect(page.locator("html")).to_have_attribute("lang", "ja")
     colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert max(map(int, re.findall(r"\d+", colour)[:3])) < 60
+    page.emulate_media(media="print")  # light ink on white paper would be nothing to read
+    colour = page.evaluate("getComputedStyle(document.body).color")
+    assert max(map(int, re.findall(r"\d+", colour)[:3])) < 60
+    expect(page.locator("#select-missing")).to_be_hidden()
 
 
 def test_times_can_be_shown_in_the_reader_s_zone(open_page: OpenPage, url: str) -> None:
@@ -214,9 +260,11 @@ def test_the_grid_obeys_the_keyboard(open_page: OpenPage, url: str) -> None:
     page.keyboard.press("Space")
     expect(cell(page, 65)).to_have_attribute("aria-selected", "true")
     expect(page.locator("#selected")).to_have_text("1 slot selected")
+    expect(page.locator("#selected-cell")).to_have_text(re.compile(r"^\d\d:\d\d:\d\d missing$"))
     page.keyboard.press("Shift+ArrowRight")
     page.keyboard.press("Shift+ArrowRight")
     expect(page.locator("#selected")).to_have_text("3 slots selected")
+    expect(page.locator("#selected-cell")).to_be_hidden()
     page.keyboard.press("Home")
     expect(page.locator("#grid-body tr td:focus")).to_have_attribute("data-slot", re.compile(":00Z$"))
     page.keyboard.press("Escape")
@@ -272,6 +320,9 @@ def test_a_backfill_is_previewed_by_keyboard_alone_and_can_be_left(open_page: Op
     expect(dialog).to_be_hidden()
     expect(cell(page, 60)).to_have_class("missing")
     expect(page.locator("#selected")).to_have_text("7 slots selected")
+    page.locator("#backfill-range").press("Enter")
+    expect(dialog.get_by_role("heading")).to_have_text("Backfill 7 slots?")
+    expect(dialog.locator("dd").nth(1)).to_contain_text(slot_before(NOW, 60).strftime("%H:%M:%S"))
 
 
 def test_a_gap_is_repaired_with_nothing_but_the_keyboard(open_page: OpenPage, tmp_path: Path) -> None:
@@ -338,7 +389,9 @@ def test_hostile_names_and_errors_stay_text(open_page: OpenPage, tmp_path: Path)
         expect(page.locator("#dialog-heading")).to_have_text(f"Pause {evil}?")
         page.locator("#dialog-confirm").click()
         expect(page.locator("#toast")).to_have_text(f"{evil} is paused.")
-        expect(page.locator("#targets .state.paused")).to_be_visible()
+        expect(page.locator("#targets td .state.paused")).to_be_visible()
+        page.locator("#targets nav").get_by_role("link", name="paused 1").click()
+        expect(page.locator("#targets tbody tr")).to_have_count(1)
         assert page.locator("img[src=x]").count() == 0
         page.close()
 
@@ -346,6 +399,9 @@ def test_hostile_names_and_errors_stay_text(open_page: OpenPage, tmp_path: Path)
 @pytest.mark.parametrize("locale", ["en-US", "ja-JP"])
 def test_a_narrow_screen_scrolls_in_one_direction_only(open_page: OpenPage, url: str, locale: str) -> None:
     page = until_live(open_page(f"{url}/?metric={CALLS}", locale=locale))
+    page.locator("#targets .name a").first.evaluate(
+        "link => link.textContent = 'long_segment_of_a_name.'.repeat(5)"
+    )
     for width in (320, 390, 768, 1081, 1600):
         page.set_viewport_size({"width": width, "height": 800})
         page.wait_for_function(
@@ -353,6 +409,7 @@ def test_a_narrow_screen_scrolls_in_one_direction_only(open_page: OpenPage, url:
         )
         assert page.evaluate("document.documentElement.scrollWidth") <= width, width
         assert page.evaluate(CUT_OFF) == [], width
+        assert page.evaluate(BROKEN_STATES) == [], width
 
 
 # What does not fit where it stands: in a tile, or a button in its list.
@@ -361,6 +418,14 @@ CUT_OFF = """() => [...document.querySelectorAll(".tile dt, .tile dd, .list .act
   const range = document.createRange();
   range.selectNodeContents(element);
   return range.getBoundingClientRect().right > box.right + 1;
+}).map((element) => element.textContent)"""
+
+
+# A state is one word: it stands on one line.
+BROKEN_STATES = """() => [...document.querySelectorAll(".list .state")].filter((element) => {
+  const range = document.createRange();
+  range.selectNodeContents(element);
+  return range.getClientRects().length > 1;
 }).map((element) => element.textContent)"""
 
 
@@ -401,4 +466,10 @@ def test_a_new_database_says_what_to_do(
         connection.close()
         expect(page.locator("#counts-heading .metric")).to_have_text("first")
         expect(page.locator("#grid-body tr").first).to_be_visible()
+        connection = open_database(path)
+        connection.execute("INSERT INTO metrics VALUES (1, 'second', 1, 1, 1, ?)", (to_seconds(NOW),))
+        connection.close()
+        page.locator("#targets").get_by_role("link", name="second").click()
+        expect(page.locator("#grid-columns th")).to_have_count(61)
+        expect(page.locator("#grid-caption")).to_contain_text("Coverage of second")
         page.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -100,6 +101,26 @@ def test_slots_arrive_one_by_one_in_grid_chart_and_tiles(open_page: OpenPage, he
     expect(tile(page, "age")).to_have_text(re.compile(r"^[0-3] s ago$"))
     expect(page.locator("#verdict")).to_have_class("verdict good")
     expect(page.locator("#verdict-sentence")).to_have_text(re.compile(r"^All \d+ slots of the last minute are"))
+
+
+@contextmanager
+def held_up(daemon: Daemon) -> Iterator[None]:
+    daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+
+
+def test_a_page_that_hears_nothing_does_not_call_itself_live(open_page: OpenPage, healthy: Site) -> None:
+    page = open_page(healthy.url, expected=AWAY)
+    page.clock.install()
+    page.reload()
+    until_live(page)
+    with held_up(healthy.daemon):
+        page.clock.fast_forward(16_000)
+        expect(page.locator("#live")).to_have_attribute("data-state", "lost")
+    until_live(page)
 
 
 def test_the_command_of_each_panel_works(open_page: OpenPage, healthy: Site) -> None:

@@ -187,6 +187,8 @@ def test_a_paused_target_is_not_expected_and_not_backfilled_until_it_is_resumed(
     (calls, orders) = client.json("/api/v1/targets")["items"]
     assert (calls["condition"], orders["condition"]) == ("paused", "collecting")
     assert calls["pausedSince"]
+    assert client.json("/api/v1/targets", condition="paused")["items"] == [calls]
+    assert client.json("/api/v1/targets", condition="silent")["items"] == []
     refusal = client.post("/api/v1/backfill", {"metric": CALLS, "slots": [client.slot(60)]}, 400)
     assert "not polled" in refusal["detail"]
     client.post("/api/v1/targets/resume", {"metric": CALLS})
@@ -197,6 +199,7 @@ def test_a_paused_target_is_not_expected_and_not_backfilled_until_it_is_resumed(
     ("path", "query", "parameter"),
     [
         ("records", {}, "metric"),
+        ("targets", {"condition": "tired"}, "condition"),
         ("records", {"metric": "no such name"}, "metric"),
         ("status", {"lang": "xx"}, "lang"),
         ("targets", {"search": "x" * 129}, "search"),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kizami.dashboard.address import MAX_MINUTES, View, read_number, read_range, read_view
 from kizami.dashboard.chart import RANGES
+from kizami.dashboard.snapshot import TargetCondition
 from kizami.dashboard.twins import twins_of
 from kizami.errors import InvalidInput
 from strategies import metrics
@@ -33,6 +34,7 @@ def views(draw: st.DrawFn) -> View:
         until=draw(st.one_of(st.none(), instants)),
         minutes=draw(st.integers(1, MAX_MINUTES)),
         search=draw(st.text(max_size=128)),
+        condition=draw(st.sampled_from([None, *TargetCondition])),
         after=draw(st.text(max_size=128)),
     )
 
@@ -66,6 +68,7 @@ def test_what_is_as_usual_is_not_in_the_address() -> None:
         ({"until": "0001-01-01T00:00:00Z"}, "until"),
         ({"until": "9999-12-31T23:59:59Z"}, "until"),
         ({"until": "yesterday"}, "until"),
+        ({"condition": "tired"}, "condition"),
         ({"minutes": "0"}, "minutes"),
         ({"minutes": "61"}, "minutes"),
         ({"minutes": "１５"}, "minutes"),
@@ -125,5 +128,9 @@ def test_each_panel_has_its_twins_and_its_command() -> None:
         "kizami query calls --from 2025-12-02T09:46:00Z --to 2025-12-02T10:01:00Z --database 'my data.db' "
         "--config k.toml"
     )
+    zoomed = twins_of(View(start=NOW - timedelta(hours=2), end=NOW - timedelta(hours=1)), "calls", None, NOW, {})
+    assert zoomed["slots"].command == "kizami query calls --from 2025-12-02T08:45:00Z --to 2025-12-02T09:00:00Z"
+    found = twins_of(View(search="a", condition=TargetCondition.SILENT), "calls", None, NOW, {})
+    assert found["targets"].csv == "/api/v1/targets?search=a&condition=silent&format=csv"
     assert twins["companies"].command == "kizami aggregate points --company-id acme"
     assert held["companies"].command == "kizami aggregate points --company-id ID --database 'my data.db'"

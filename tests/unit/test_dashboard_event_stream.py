@@ -125,3 +125,24 @@ def test_nobody_looks_while_no_page_is_open(path: Path) -> None:
         assert await second.events.get() is not None
 
     run(path, test)
+
+
+def test_a_page_that_has_nothing_to_be_told_is_given_a_sign_of_life(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_stream, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(live, "MIN_TICK_SECONDS", 20)
+
+    async def test(pages: Live) -> None:
+        sent: list[bytes] = []
+
+        async def send(message: Message) -> None:
+            sent.append(message.get("body", b""))
+
+        reader = asyncio.create_task(EventStream(pages, SCENE)({}, never, send))
+        while sum(body.startswith(b"event: beat\ndata:") for body in sent) < 2:
+            await asyncio.sleep(0.01)
+        assert pages.pages == 1
+        reader.cancel()
+
+    run(path, test)

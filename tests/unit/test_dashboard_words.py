@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kizami.coverage import Completeness
 from kizami.dashboard import words as words_module
 from kizami.dashboard.render import breakable, phrased
-from kizami.dashboard.words import LANGUAGES, choose_language, number, percent, words_in
+from kizami.dashboard.words import LANGUAGES, choose_language, compact, number, percent, words_in
 
 
 def placeholders(phrase: str) -> set[str]:
@@ -73,6 +73,13 @@ def test_durations_have_their_two_largest_units(seconds: float, english: str, ja
 )
 def test_short_times(value: int, text: str) -> None:
     assert words_in("en").milliseconds(value) == text
+
+
+def test_a_count_fits_into_a_cell_whatever_its_size() -> None:
+    counts = (0, 99_999, 100_000, 123_456, 1_004_999, 12_345_678, 999_999_999, 2**53 - 1)
+    assert [compact(count) for count in counts] == [
+        "0", "99,999", "100K", "123K", "1.00M", "12.3M", "999M", "9007T",
+    ]  # fmt: skip
 
 
 def test_numbers_are_grouped() -> None:

@@ -139,7 +139,8 @@ def _around(slots: set[datetime], target: PolledTarget) -> Window:
 def _bounded(window: Window, target: PolledTarget, place: str) -> Window:
     if window.seconds > MAX_RANGE_SECONDS or window.seconds / target.interval_seconds > MAX_SLOTS:
         raise InvalidInput(
-            place, f"reaches over more than {MAX_RANGE_SECONDS // 86_400} days or {MAX_SLOTS:,} slots at once"
+            place,
+            f"reaches over more than {MAX_RANGE_SECONDS // 86_400} days or {MAX_SLOTS:,} slots; choose fewer",
         )
     return window
 

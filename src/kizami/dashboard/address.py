@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
 from kizami.dashboard.chart import MAX_RANGE_SECONDS, RANGES
+from kizami.dashboard.snapshot import TargetCondition
 from kizami.errors import InvalidInput
 from kizami.slots import Window, format_instant, parse_duration, parse_iso8601, shorten
 from kizami.targets import require_metric
@@ -23,7 +24,8 @@ class View:
     """What one page shows.
 
     `metric` None is the first target; `start` and `end` are a zoomed range instead of the last `range`;
-    `until` holds the grid at a minute instead of letting it follow the clock.
+    `until` holds the grid at a minute instead of letting it follow the clock; `search`, `condition` and `after`
+    choose from the list of targets.
     """
 
     metric: str | None = None
@@ -33,6 +35,7 @@ class View:
     until: datetime | None = None
     minutes: int = DEFAULT_MINUTES
     search: str = ""
+    condition: TargetCondition | None = None
     after: str = ""
 
     def window(self, now: datetime) -> Window:
@@ -41,13 +44,21 @@ class View:
             return Window(self.start, self.end)
         return Window(now - timedelta(seconds=RANGES[self.range]), now)
 
-    def url(self, **changes: object) -> str:
-        """The address of this view with some of it changed; what is as usual is left out."""
+    @property
+    def held_at(self) -> datetime | None:
+        """Where the grid ends if it does not follow the clock: who zooms in wants to see those slots."""
+        return self.until or (self.end and self.end - timedelta(seconds=1))
+
+    def query(self, **changes: object) -> dict[str, str]:
+        """The parameters of this view with some of it changed; what is as usual is left out."""
         view = replace(self, **changes)  # type: ignore[arg-type]
         usual = View()
         written = {name: getattr(view, field) for name, field in _FIELDS.items()}
-        unusual = {name: value for name, value in written.items() if value != getattr(usual, _FIELDS[name])}
-        query = urlencode({name: _text(value) for name, value in unusual.items()})
+        return {name: _text(value) for name, value in written.items() if value != getattr(usual, _FIELDS[name])}
+
+    def url(self, **changes: object) -> str:
+        """The address of this view with some of it changed."""
+        query = urlencode(self.query(**changes))
         return f"/?{query}" if query else "/"
 
 
@@ -59,11 +70,14 @@ _FIELDS = {
     "until": "until",
     "minutes": "minutes",
     "search": "search",
+    "condition": "condition",
     "after": "after",
 }
 
 
 def _text(value: object) -> str:
+    if isinstance(value, TargetCondition):
+        return value.value
     return format_instant(value.replace(microsecond=0)) if isinstance(value, datetime) else str(value)
 
 
@@ -80,6 +94,7 @@ def read_view(query: Mapping[str, str]) -> View:
         until=read_optional_instant(query, "until"),
         minutes=read_number(query, "minutes", DEFAULT_MINUTES, MAX_MINUTES),
         search=read_search(query),
+        condition=read_condition(query),
         after=read_search(query, "after"),
     )
 
@@ -96,6 +111,18 @@ def read_search(query: Mapping[str, str], name: str = "search") -> str:
     if len(text) > MAX_SEARCH:
         raise InvalidInput(name, f"is longer than any name: {MAX_SEARCH} characters")
     return text
+
+
+def read_condition(query: Mapping[str, str]) -> TargetCondition | None:
+    """How the wanted targets do, if that matters."""
+    text = query.get("condition")
+    if not text:
+        return None
+    try:
+        return TargetCondition(text)
+    except ValueError:
+        known = ", ".join(condition.value for condition in TargetCondition)
+        raise InvalidInput("condition", f"{shorten(text)} is none of {known}") from None
 
 
 def _read_bounds(query: Mapping[str, str]) -> Window:

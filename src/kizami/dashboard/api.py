@@ -47,7 +47,7 @@ from kizami.slots import Window, shorten
 # Reads one page of a list: the home, the query, now, where to begin, and how many items at most.
 ReadList = Callable[[Source, Query, datetime, str | None, int], Page]
 
-_KNOWN = {"format", "limit", "cursor", "lang", "metric", "from", "to", "last", "search"}
+_KNOWN = {"format", "limit", "cursor", "lang", "metric", "from", "to", "last", "search", "condition"}
 
 
 def api_routes(desk: Desk, clock: Clock) -> list[BaseRoute]:

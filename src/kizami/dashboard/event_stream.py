@@ -17,6 +17,9 @@ from kizami.dashboard.words import choose_language
 
 MAX_PAGES = 200
 SEND_TIMEOUT_SECONDS = 20.0
+# A page that hears nothing for three of these knows that what it shows is old, and connects again.
+BEAT_SECONDS = 5.0
+_BEAT = b"event: beat\ndata:\n\n"
 # How long a browser waits before it connects again.
 _RETRY = b"retry: 2000\n\n"
 
@@ -53,7 +56,7 @@ class EventStream(Response):
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             await _send_body(send, _RETRY)
-            while (event := await subscriber.events.get()) is not None:
+            while (event := await _next_event(subscriber)) is not None:
                 await _send_body(send, event)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except (OSError, TimeoutError):
@@ -66,6 +69,15 @@ class EventStream(Response):
         while (await receive())["type"] != "http.disconnect":
             pass
         self._live.dismiss(subscriber)
+
+
+async def _next_event(subscriber: Subscriber) -> bytes | None:
+    """What comes next, or a sign of life if nothing does."""
+    try:
+        async with asyncio.timeout(BEAT_SECONDS):
+            return await subscriber.events.get()
+    except TimeoutError:
+        return _BEAT
 
 
 async def _send_body(send: Send, body: bytes) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from kizami.dashboard.address import read_range, read_search
+from kizami.dashboard.address import read_condition, read_range, read_search
 from kizami.dashboard.grid import cells_between
 from kizami.dashboard.paging import Cursor, Page, read_cursor
-from kizami.dashboard.snapshot import FoundGap, find_gaps_in, target_statuses
+from kizami.dashboard.snapshot import FoundGap, find_gaps_in, find_targets, target_statuses
 from kizami.dashboard.source import PolledTarget, Source, UnknownTarget
 from kizami.dashboard.wire import (
     company_json,
@@ -106,12 +106,9 @@ def _read_key(cursor: Cursor | None) -> DeadLetterKey | None:
 
 
 def list_targets(source: Source, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
-    """Every target whose name contains `search`, by name."""
+    """Every target whose name contains `search`, of one `condition` or of any, by name."""
     (after,) = read_cursor(cursor, str) or ("",)
-    wanted = read_search(query).lower()
-    found = [
-        status for name, status in target_statuses(source, now).items() if name > after and wanted in name.lower()
-    ]
+    found = find_targets(target_statuses(source, now), read_search(query), read_condition(query), after)
     page = found[:limit]
     following = [page[-1].target.name] if len(found) > limit else None
     return Page([target_json(status) for status in page], following)

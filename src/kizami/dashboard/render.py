@@ -20,7 +20,7 @@ from kizami.dashboard.phrasing import cell_text, tiles_of, verdict_sentence
 from kizami.dashboard.screen import Screen
 from kizami.dashboard.snapshot import LISTED, FoundGap
 from kizami.dashboard.wire import moment
-from kizami.dashboard.words import LANGUAGES, Words, number, percent
+from kizami.dashboard.words import LANGUAGES, Words, compact, number, percent
 
 # Parts of the page that are renewed on their own; the id of each is the id of its element.
 PARTS = {
@@ -29,6 +29,8 @@ PARTS = {
     "chart-head": "chart_head.html",
     "chart-foot": "chart_foot.html",
     "grid-head": "grid_head.html",
+    "grid-caption": "grid_caption.html",
+    "grid-columns": "grid_columns.html",
     "grid-foot": "grid_foot.html",
     "gaps": "gaps.html",
     "dead": "dead_letters.html",
@@ -96,7 +98,9 @@ def render_page(screen: Screen, words: Words, theme: str | None) -> str:
         title=page_title(screen, words),
         other_language=other,
         language_url=f"{screen.view.url()}{separator}lang={other}",
-        script_words=json.dumps(script_words | {"copied": words("copied")}, ensure_ascii=False),
+        script_words=json.dumps(
+            script_words | {key: words(key) for key in ("copy", "copied")}, ensure_ascii=False
+        ),
     )
 
 
@@ -148,6 +152,7 @@ def clock_text(instant: datetime, style: str) -> str:
 
 _HELPERS = {
     "number": number,
+    "compact": compact,
     "percent": percent,
     "wire_moment": moment,
     "clock_text": clock_text,

@@ -12,7 +12,7 @@ from kizami.dashboard.address import View
 from kizami.dashboard.api import read_chart
 from kizami.dashboard.grid import CellState, Row, cells_between, grid_window, rows_of
 from kizami.dashboard.overview import Verdict, judge
-from kizami.dashboard.snapshot import LISTED, Snapshot, TargetStatus
+from kizami.dashboard.snapshot import LISTED, Snapshot, TargetCondition, TargetStatus, find_targets
 from kizami.dashboard.source import Source
 from kizami.dashboard.twins import Twins, twins_of
 from kizami.slots import Window
@@ -30,6 +30,17 @@ LEGEND = (
     CellState.PENDING,
     CellState.DEAD,
     CellState.MISSING,
+)
+
+
+WORST_FIRST = (
+    TargetCondition.SILENT,
+    TargetCondition.STRUGGLING,
+    TargetCondition.WAITING,
+    TargetCondition.PAUSED,
+    TargetCondition.DISABLED,
+    TargetCondition.REMOVED,
+    TargetCondition.COLLECTING,
 )
 
 
@@ -81,26 +92,35 @@ class Screen:
         return names if self.metric is None or self.metric in names else [self.metric, *names]
 
     @property
+    def conditions(self) -> list[tuple[TargetCondition, int]]:
+        """How many targets do how, the worst first; what is not there is left out unless it is asked for."""
+        counts = Counter(status.condition for status in self.snapshot.targets.values())
+        return [(each, counts[each]) for each in WORST_FIRST if counts[each] or each is self.view.condition]
+
+    @property
     def holes(self) -> int:
         """How many slots of the day the target lacks; when it changes, more than the newest slots have changed."""
         return self.status.day.expected - self.status.day.stored if self.status else 0
 
     def earlier(self) -> str:
         """The address with the grid moved back by its own length."""
-        start, _ = grid_window(self.view.until or self.now, self.view.minutes)
+        start, _ = grid_window(self.view.held_at or self.now, self.view.minutes)
         return self.view.url(until=start - timedelta(minutes=1))
 
     def later(self) -> str:
         """The address with the grid moved on, which ends at now."""
-        _, end = grid_window(self.view.until or self.now, self.view.minutes)
+        _, end = grid_window(self.view.held_at or self.now, self.view.minutes)
         until = end + timedelta(minutes=self.view.minutes - 1)
-        return self.view.url(until=until if until < self.now else None)
+        return self.view.url(until=until) if until < self.now else self.latest()
+
+    def latest(self) -> str:
+        """The address with chart and grid following the clock."""
+        return self.view.url(until=None, start=None, end=None)
 
     def listed_targets(self) -> tuple[list[TargetStatus], str | None]:
-        """The targets that the search finds, from `after` on, and the name after which the next page begins."""
-        wanted = self.view.search.lower()
-        every = self.snapshot.targets.items()
-        found = [status for name, status in every if name > self.view.after and wanted in name.lower()]
+        """The targets that are wanted, from `after` on, and the name after which the next page begins."""
+        view = self.view
+        found = find_targets(self.snapshot.targets, view.search, view.condition, view.after)
         page = found[:LISTED]
         return page, page[-1].target.name if len(found) > LISTED else None
 
@@ -112,7 +132,7 @@ def look(source: Source, view: View, snapshot: Snapshot) -> Screen:
     if status is None:
         return Screen(view, *home, snapshot, None)
     target = status.target
-    start, end = grid_window(view.until or now, view.minutes)
+    start, end = grid_window(view.held_at or now, view.minutes)
     details = source.slot_details(target.name, start, end)
     rows = rows_of(cells_between(target, start, end, details, now))
     tail = read_chart(source, target.name, Window(now - TAIL, now), now)

@@ -60,6 +60,18 @@ class TargetStatus:
         return TargetCondition.STRUGGLING if self.minute.stored else TargetCondition.SILENT
 
 
+def find_targets(
+    statuses: Mapping[str, TargetStatus], search: str, condition: TargetCondition | None, after: str
+) -> list[TargetStatus]:
+    """Those that do as wished and have `search` in their names, from the one behind `after` on."""
+    wanted = search.lower()
+    return [
+        status
+        for name, status in statuses.items()
+        if name > after and wanted in name.lower() and condition in (None, status.condition)
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class FoundGap:
     """A gap of one target."""

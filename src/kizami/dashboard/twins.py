@@ -27,9 +27,9 @@ def twins_of(
     view: View, metric: str | None, company: str | None, now: datetime, options: Mapping[str, str]
 ) -> dict[str, Twins]:
     """The twins of every panel of a page that shows `metric`; `options` lead the command to the same home."""
-    grid_start, grid_end = grid_window(view.until or now, view.minutes)
+    grid_start, grid_end = grid_window(view.held_at or now, view.minutes)
     zoom = _zoom(view)
-    grid = _between(grid_start, grid_end) if view.until else {"last": f"{view.minutes}m"}
+    grid = _between(grid_start, grid_end) if view.held_at else {"last": f"{view.minutes}m"}
     of_metric = {"metric": metric} if metric else {}
     lines = {
         "status": _command(options, "status"),
@@ -40,7 +40,8 @@ def twins_of(
         "targets": _command(options, "status --all"),
         "companies": _points_command(options, company or "ID"),
     }
-    queries = {"chart": of_metric | zoom, "slots": of_metric | grid}
+    listed = {name: value for name, value in view.query().items() if name in ("search", "condition")}
+    queries = {"chart": of_metric | zoom, "slots": of_metric | grid, "targets": listed}
     return {panel: _twins(panel, queries.get(panel, {}), line) for panel, line in lines.items()}
 
 

@@ -64,12 +64,13 @@ function patch(old, fresh) {
   const news = [...fresh.childNodes];
   news.forEach((node, index) => (index < olds.length ? patch(olds[index], node) : old.append(node)));
   olds.slice(news.length).forEach((node) => node.remove());
-  if (old.nodeName === "SELECT") old.value = fresh.value;
+  // A field that was typed into no longer heeds its attribute.
+  if (["SELECT", "INPUT"].includes(old.nodeName)) old.value = fresh.value;
 }
 
 function renewRows(rows, order) {
   const body = $("grid-body");
-  // The first target, or one with another interval, needs another table.
+  // The first target needs a table.
   if (!body && order.length) location.reload();
   if (!body) return;
   const wanted = new Set(order);
@@ -85,13 +86,23 @@ function renewRows(rows, order) {
 // ---- Live updates
 
 let events;
+let silence;
 let level = $("verdict").classList[1];
 
+// The server says something every few seconds. If it does not, it hangs, or this machine has slept and the
+// connection is a dead one: what the page shows is old, and must not call itself live.
+function hear() {
+  clearTimeout(silence);
+  silence = setTimeout(() => { setLive("lost", say("live", "lost")); connect(); }, 15000);
+}
+
 function connect() {
+  hear();
   events?.close();
   const parameters = query();
   parameters.set("lang", document.documentElement.lang);
   events = new EventSource(`/api/v1/live?${parameters}`);
+  for (const kind of ["page", "trouble", "beat"]) events.addEventListener(kind, hear);
   events.addEventListener("page", (event) => show(JSON.parse(event.data)));
   events.addEventListener("trouble", (event) => {
     setLive("trouble", say("live", "trouble", { reason: JSON.parse(event.data).detail }));
@@ -149,6 +160,7 @@ const chart = {
   plot: null,
   holes: null,
   loadedAt: 0,
+  hasFailed: false,
   shortest: 30,
 
   get metric() { return query().get("metric") ?? $("chart-head").dataset.metric; },
@@ -166,23 +178,29 @@ const chart = {
       if (!answer.ok) throw new Error(data.detail);
       if (asked !== location.search) return;
       this.data = data;
+      this.hasFailed = false;
       this.draw();
     } catch (error) {
+      if (asked !== location.search) return;
+      this.hasFailed = true;
       $("chart-summary").textContent = $("readout").textContent = say("chart", "failed", { reason: error.message });
     }
   },
 
-  // Slots that have just arrived; a coarse chart, or one of which older slots have changed, is loaded anew.
+  // Slots that have just arrived. A coarse chart, one of which older slots have changed, and one that has missed
+  // more than the newest slots tell, is loaded anew.
   follow(tail, holes) {
     const { data } = this;
     const stale = this.holes !== null && this.holes !== holes;
     this.holes = holes;
+    const age = (Date.now() - this.loadedAt) / 1000;
+    if (this.hasFailed && age > 3) return void this.load();
     if (!data || !tail || tail.metricName !== data.metricName) return;
     const isFine = data.grainSeconds === tail.grainSeconds;
-    const age = (Date.now() - this.loadedAt) / 1000;
-    if ((stale && age > 1) || (this.isLive && !isFine && age > Math.max(5, data.grainSeconds / 4))) {
+    const isBehind = this.isLive && tail.time[0] > data.time.at(-1) + data.grainSeconds;
+    if (((stale || isBehind) && age > 1) || (this.isLive && !isFine && age > Math.max(5, data.grainSeconds / 4))) {
       this.load();
-    } else if (this.isLive && isFine) {
+    } else if (this.isLive && isFine && !isBehind) {
       this.append(tail);
     }
   },
@@ -302,6 +320,13 @@ const chart = {
     return runs;
   },
 
+  backfill() {
+    const { data } = this;
+    const runs = this.lacking();
+    const [from, to] = [Math.max(runs[0][0], Date.parse(data.from) / 1000), Math.min(runs.at(-1)[1], Date.parse(data.to) / 1000)];
+    return backfill({ metric: data.metricName, from: instant(from), to: instant(to) });
+  },
+
   readOut(index) {
     const { data } = this;
     const time = index == null ? null : this.plot.data[0][index];
@@ -346,6 +371,7 @@ const chart = {
       highest: data.highest.reduce((most, value) => Math.max(most, value ?? 0), 0).toLocaleString("en"),
       mean: (stored ? total / stored : 0).toLocaleString("en", { maximumFractionDigits: 2 }),
     });
+    $("backfill-range").hidden = !this.lacking().length;
     if (this.plot?.cursor.idx == null) $("readout").replaceChildren(...this.scaleNote());
   },
 
@@ -443,6 +469,8 @@ const grid = {
     $("selection").hidden = !this.selected.size;
     const said = this.selected.size ? say("grid", "selected", { n: this.selected.size }) : "";
     if ($("selected").textContent !== said) $("selected").textContent = said;
+    // What a pointer is told by the cell's title, a finger and the keyboard are told here.
+    $("selected-cell").textContent = this.selected.size === 1 ? this.cell([...this.selected][0])?.title ?? "" : "";
   },
 
   clear() {
@@ -638,9 +666,8 @@ async function copy(button) {
     getSelection().selectAllChildren(button.parentElement.querySelector("code"));
     return;
   }
-  const label = button.textContent;
   button.textContent = words.copied;
-  setTimeout(() => { button.textContent = label; }, 1500);
+  setTimeout(() => { button.textContent = words.copy; }, 1500);
 }
 
 // ---- What the reader does
@@ -661,6 +688,8 @@ document.addEventListener("click", (event) => {
     grid.selectMissing();
   } else if (button?.id === "clear-selection") {
     grid.clear();
+  } else if (button?.id === "backfill-range") {
+    act(button, () => chart.backfill());
   } else if (button?.id === "backfill-selected") {
     act(button, () => backfill({ metric: chart.metric, slots: [...grid.selected].sort() }));
   }
@@ -669,7 +698,7 @@ document.addEventListener("click", (event) => {
 document.addEventListener("submit", (event) => {
   if (!event.target.matches("form[data-view]")) return;
   event.preventDefault();
-  go(`/?${new URLSearchParams(new FormData(event.target))}`);
+  go(`/?${new URLSearchParams([...new FormData(event.target)].filter(([, value]) => value))}`);
 });
 
 document.addEventListener("change", (event) => {

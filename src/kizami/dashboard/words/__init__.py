@@ -15,6 +15,8 @@ from kizami.coverage import Completeness
 LANGUAGES = ("en", "ja")
 DEFAULT_LANGUAGE = "en"
 
+# As the browser writes them on the chart's axis.
+_LARGE = (("T", 10**12), ("B", 10**9), ("M", 10**6), ("K", 10**3))
 _UNITS = (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
 
 
@@ -83,6 +85,16 @@ def number(value: float) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.2f}".rstrip("0").rstrip(".")
+
+
+def compact(value: int) -> str:
+    """Short enough for a cell of the grid: from 100,000 on three digits and a unit, cut and not rounded."""
+    if value < 100_000:
+        return number(value)
+    unit, size = next((unit, size) for unit, size in _LARGE if value >= size)
+    whole = str(value // size)
+    decimals = max(0, 3 - len(whole))
+    return f"{whole}.{value * 10**decimals // size % 10**decimals:0{decimals}}{unit}" if decimals else whole + unit
 
 
 def percent(part: Completeness) -> str:
