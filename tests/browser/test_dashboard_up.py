@@ -119,7 +119,8 @@ def test_a_page_that_hears_nothing_does_not_call_itself_live(open_page: OpenPage
     until_live(page)
     with held_up(healthy.daemon):
         page.clock.fast_forward(16_000)
-        expect(page.locator("#live")).to_have_attribute("data-state", "lost")
+        expect(page.locator("#live-text")).to_have_text(re.compile(r"^Connection lost at \d\d:\d\d:\d\d; trying"))
+        expect(page.locator("#verdict")).to_have_css("filter", "grayscale(1)")
     until_live(page)
 
 

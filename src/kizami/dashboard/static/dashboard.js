@@ -87,17 +87,27 @@ function renewRows(rows, order) {
 
 let events;
 let silence;
+let heardAt = Date.now();
 let level = $("verdict").classList[1];
 
 // The server says something every few seconds. If it does not, it hangs, or this machine has slept and the
 // connection is a dead one: what the page shows is old, and must not call itself live.
-function hear() {
+function watch() {
   clearTimeout(silence);
-  silence = setTimeout(() => { setLive("lost", say("live", "lost")); connect(); }, 15000);
+  silence = setTimeout(() => { lose(); connect(); }, 15000);
+}
+
+function hear() {
+  heardAt = Date.now();
+  watch();
+}
+
+function lose() {
+  setLive("lost", say("live", "lost", { time: clock(heardAt, "second") }));
 }
 
 function connect() {
-  hear();
+  watch();
   events?.close();
   const parameters = query();
   parameters.set("lang", document.documentElement.lang);
@@ -108,7 +118,7 @@ function connect() {
     setLive("trouble", say("live", "trouble", { reason: JSON.parse(event.data).detail }));
   });
   events.onerror = () => {
-    setLive("lost", say("live", "lost"));
+    lose();
     // After an answer that is no stream the browser gives up; we do not.
     if (events.readyState === EventSource.CLOSED) setTimeout(connect, 3000);
   };
