@@ -11,10 +11,10 @@ import pytest
 from kizami.local.dead_letters import DeadLetters
 from kizami.local.queue import SqliteQueue
 from kizami.local.reader import Reader
-from kizami.local.store import SqliteMetricStore
 from kizami.messages import MetricRecord, ScheduleMessage, read_message
 from kizami.sender import PlannedMessage, message_for_slot, plan_minute
 from kizami.targets import Target
+from sqlite_store import SqliteMetricStore
 from twins import ManualClock
 
 NOW = datetime(2025, 12, 2, 10, 23, tzinfo=UTC)

@@ -13,9 +13,9 @@ import pytest
 from kizami.errors import StoreError
 from kizami.local import database
 from kizami.local.database import open_database
-from kizami.local.store import SqliteMetricStore
 from kizami.messages import MetricRecord
 from kizami.ports import PutOutcome
+from sqlite_store import SqliteMetricStore
 
 SLOT = datetime(2025, 12, 2, 10, 23, 5, tzinfo=UTC)
 LATER = datetime(2025, 12, 2, 10, 23, 11, tzinfo=UTC)

@@ -91,7 +91,8 @@ def asked(server: FaultServer) -> Counter[datetime]:
 
 def complete(path: Path, start: datetime, end: datetime, interval: int = 1) -> bool:
     with Reader.opened(path) as reader:
-        return not list(find_gaps(Span(start, end, interval), reader.stored_slots("calls", start, end)))
+        stored = (record.slot for record in reader.records("calls", start, end))
+        return not list(find_gaps(Span(start, end, interval), stored))
 
 
 def is_live_after(stored: StoredRecord, moment: datetime) -> bool:

@@ -54,7 +54,8 @@ def asked(server: FaultServer) -> Counter[datetime]:
 
 def missing(database: Path, name: str, start: datetime, end: datetime) -> int:
     with Reader.opened(database) as reader:
-        return sum(gap.slots for gap in find_gaps(Span(start, end, 1), reader.stored_slots(name, start, end)))
+        stored = (record.slot for record in reader.records(name, start, end))
+        return sum(gap.slots for gap in find_gaps(Span(start, end, 1), stored))
 
 
 def test_killed_again_and_again_it_ends_with_every_slot_once(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ are read piece by piece. Ranges are [start, end), their order is ascending, an u
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -153,16 +152,6 @@ class Reader:
         for slot, count, collected, late, receives, old in self._of_metric("slots", columns, metric, start, end):
             yield StoredSlot(from_seconds(slot), count, from_ms(collected), late, receives, bool(old))
 
-    def stored_slots(self, metric: str, start: datetime, end: datetime) -> Iterator[datetime]:
-        """The stored slots: what `coverage.find_gaps` wants."""
-        return (from_seconds(slot) for (slot,) in self._of_metric("slots", "row.slot", metric, start, end))
-
-    def accounted_slots(self, metric: str, start: datetime, end: datetime) -> list[datetime]:
-        """The slots that are stored, pending or dead: what `find_gaps` finds between them is missing."""
-        tables = ("slots", "messages", "dead_letters")
-        found = {slot for table in tables for (slot,) in self._of_metric(table, "row.slot", metric, start, end)}
-        return [from_seconds(slot) for slot in sorted(found)]
-
     def pending(self, metric: str, start: datetime, end: datetime) -> Iterator[PendingSlot]:
         """The metric's messages on the queue."""
         columns = "row.slot, due_ms, visible_ms, receives, held, priority, last_error"
@@ -203,11 +192,8 @@ class Reader:
         sql = f"SELECT count(*) FROM (SELECT 1 FROM messages WHERE priority = {BACKFILL} LIMIT ?)"
         return int(self.rows(sql, (up_to,))[0][0])
 
-    def lateness(self, start: datetime, end: datetime, metric: str | None = None) -> Lateness:
-        """The lateness of the live polls of one metric or of all."""
-        if metric is not None:
-            live = (entry.late_ms for entry in self.stored(metric, start, end) if not entry.backfilled)
-            return lateness_of(sorted(Counter(live).items()))
+    def lateness(self, start: datetime, end: datetime) -> Lateness:
+        """The lateness of the live polls."""
         return lateness_of(self.rows(_LATENESS, (to_seconds(start), to_seconds(end))))
 
     def rows(self, sql: str, bindings: apsw.Bindings | None = None) -> list[tuple[Any, ...]]:
