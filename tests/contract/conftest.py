@@ -44,6 +44,14 @@ def _metric_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     return DynamoDbMetricStore(create_metrics_table(endpoint))
 
 
+@pytest.fixture(params=["moto", "dynamodb-local"])
+def endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A DynamoDB, to which the environment leads."""
+    found: str = request.getfixturevalue(request.param.replace("-", "_") + "_endpoint")
+    lead_to(found, monkeypatch)
+    return found
+
+
 @pytest.fixture(params=["memory", "sqlite", "moto"])
 def kit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> QueueKit:
     """An empty queue with a visibility timeout of 2 s and dead letters after 2 receives."""
