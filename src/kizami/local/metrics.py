@@ -10,7 +10,7 @@ from typing import Any
 
 import apsw
 
-from kizami.local.database import metric_id
+from kizami.errors import StoreError
 from kizami.local.moments import from_seconds, to_seconds
 from kizami.slots import floor_to_slot, shift
 from kizami.targets import Target
@@ -32,7 +32,19 @@ class KnownMetric:
     first_slot: datetime
 
 
+ID_SPACE = 1 << 20
 _COLUMNS = "id, name, interval_seconds, lag_seconds, step_seconds, first_slot"
+
+
+def metric_id(ordinal: int) -> int:
+    """The id of the n-th metric: n's twenty bits in reverse (a van der Corput sequence).
+
+    Ids so made are spread evenly however many there are, so that id / 2^20 is the metric's place within the
+    interval; and since ids order both the polls and the rows, polls made together are stored together.
+    """
+    if ordinal >= ID_SPACE:
+        raise StoreError(f"more than {ID_SPACE} metrics in one database")
+    return int(f"{ordinal:020b}"[::-1], 2)
 
 
 def known_metrics(connection: apsw.Connection) -> dict[str, KnownMetric]:

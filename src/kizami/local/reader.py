@@ -18,10 +18,11 @@ import apsw
 from kizami.coverage import Completeness, Span
 from kizami.errors import StoreError
 from kizami.local.batches import BACKFILL
-from kizami.local.database import TALLY_SECONDS, open_database, sqlite_errors
+from kizami.local.database import open_database, sqlite_errors
 from kizami.local.metrics import KnownMetric, known_metric, known_metrics
 from kizami.local.moments import from_ms, from_seconds, to_ms, to_seconds
 from kizami.local.pauses import paused_metrics
+from kizami.local.schema import TALLY_SECONDS
 from kizami.messages import MetricRecord
 from kizami.readings import Lateness, QueueDepth, lateness_of
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from kizami.errors import StoreError
-from kizami.local.database import ID_SPACE, open_database, sqlite_errors, transaction
+from kizami.local.database import open_database, sqlite_errors, transaction
 from kizami.local.fetch import Profile
-from kizami.local.metrics import register_targets
+from kizami.local.metrics import ID_SPACE, register_targets
 from kizami.local.secrets import resolve_headers
 from kizami.targets import Target
 
