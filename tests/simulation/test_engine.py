@@ -15,6 +15,7 @@ import pytest
 import fault_server as faults
 from daemon import wait_for
 from fault_server import FaultServer
+from kizami.config import Config
 from kizami.coverage import Span, find_gaps
 from kizami.local.clock import SystemClock
 from kizami.local.dead_letters import DeadLetters
@@ -22,7 +23,7 @@ from kizami.local.engine import Engine, StoredRecord
 from kizami.local.options import Options
 from kizami.local.reader import Reader, StoredSlot
 from kizami.slots import floor_to_slot, parse_instant
-from kizami.targets import Config, Target
+from kizami.targets import Target
 
 HOUR = timedelta(hours=1)
 EVER = datetime(2020, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)

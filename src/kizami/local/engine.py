@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from kizami.config import Config
 from kizami.errors import KizamiError, StoreError
 from kizami.local import batches
 from kizami.local.agenda import Agenda
@@ -34,7 +35,7 @@ from kizami.local.schedule import Planner
 from kizami.local.service import Polled, enter_service
 from kizami.local.writer import Delivery, Errand, QueueLimits, Work, Writer
 from kizami.messages import MetricRecord
-from kizami.targets import Config, Target
+from kizami.targets import Target
 
 JUMP_MS = 1000  # the clocks have parted by more: the wall clock was set, or the machine slept
 STALL_MS = 5000  # a turn took longer: the process was stopped
