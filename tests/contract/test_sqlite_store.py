@@ -102,6 +102,17 @@ def test_a_file_of_the_first_version_is_brought_up_to_date_with_its_rows(
     connection.close()
 
 
+def test_a_log_that_another_database_has_left_behind_is_not_taken_for_the_new_ones(
+    store: SqliteMetricStore, path: Path
+) -> None:
+    store.put_if_absent(record())
+    moved = path.rename(path.with_name("moved.db"))
+    with pytest.raises(StoreError, match=r"kizami\.db-wal: has rows of a database that is no longer beside it"):
+        open_database(path, create=True)
+    moved.rename(path)
+    assert list(store.query("ai_response_count", SLOT, LATER)) == [record()]
+
+
 def test_a_copy_made_by_vacuum_is_used_like_the_file_it_was_made_from(
     store: SqliteMetricStore, path: Path
 ) -> None:

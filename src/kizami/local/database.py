@@ -231,6 +231,7 @@ _RESTORE = "move it away or restore a copy; what is missing is then backfilled"
 
 def _create(path: Path) -> None:
     # Made beside and moved into place whole, so that a crash in here leaves no half-made database.
+    _refuse_orphaned_log(path)
     new = path.with_name(f"{path.name}-{os.getpid()}.new")
     new.unlink(missing_ok=True)
     try:
@@ -242,6 +243,15 @@ def _create(path: Path) -> None:
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)
+
+
+def _refuse_orphaned_log(path: Path) -> None:
+    # SQLite would take it for the new database's own, and write another one's pages into that.
+    log = path.with_name(path.name + "-wal")
+    if log.exists() and log.stat().st_size:
+        raise StoreError(
+            f"{log}: has rows of a database that is no longer beside it; put that one back, or move the log away"
+        )
 
 
 def _require_kizami_header(path: Path) -> None:
