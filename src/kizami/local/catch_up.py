@@ -25,7 +25,7 @@ from kizami.messages import ScheduleMessage
 from kizami.slots import shift
 from kizami.targets import Target
 
-# Backfill messages on the queue above which nothing is added: those that can be asked for at once, and all of them.
+# Backfill messages on the queue above which nothing is added: those that can be asked for at once, and all.
 # The messages of a target that is down back off, and the others need not wait for that.
 _READY_MARK, _QUEUE_MARK = 2 * PIECE, 100 * PIECE
 _TARGETS = 500  # looked through in one go
