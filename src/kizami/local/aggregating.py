@@ -18,7 +18,7 @@ from kizami.aggregation.signing import ApiKey
 from kizami.collector import Request, Response
 from kizami.errors import ConfigurationError, InvalidInput, StoreError
 from kizami.local.aggregation import SqliteLockStore, SqlitePointStore
-from kizami.local.database import open_database
+from kizami.local.database import beside, open_database
 from kizami.local.fetch import Fetcher, Finished, Profile
 from kizami.local.interrupts import LOOK_SECONDS, noted_interrupts
 from kizami.local.secrets import read_secret
@@ -70,7 +70,7 @@ def sole_run(database: Path) -> Iterator[bool]:
     The system drops this lock with its process. So whoever has it knows that a company's lock which is
     this machine's was left behind by the dead.
     """
-    path = database.with_name(database.name + "-aggregation-lock")
+    path = beside(database, "-aggregation-lock")
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
