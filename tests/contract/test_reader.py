@@ -76,6 +76,17 @@ def test_metrics_are_known_by_name_and_expected_from_the_tick_after_they_were_fi
     assert (metrics["calls"].interval_seconds, metrics["calls"].lag_seconds) == (5, 5)
 
 
+def test_with_another_interval_only_slots_that_begin_later_are_expected(tmp_path: Path) -> None:
+    """An earlier one may be stored already, with the count of the former interval."""
+    connection = open_database(tmp_path / "kizami.db", create=True)
+    with transaction(connection):
+        register_targets(connection, [TARGETS[0]], T0)
+        changed = Target(name="calls", interval_seconds=10, lag_seconds=60)
+        known = register_targets(connection, [changed], T0 + timedelta(seconds=3))
+    connection.close()
+    assert known["calls"].first_slot == T0 + timedelta(seconds=10)
+
+
 def test_the_newest_slot_of_each_metric(reader: Reader) -> None:
     assert reader.newest_slots() == {"calls": at(719), "errors": at(710)}
 

@@ -29,8 +29,8 @@ def open_database(path: Path, *, create: bool = False) -> apsw.Connection:
     as it is. Each thread needs a connection of its own.
     """
     with sqlite_errors(StoreError, path):
-        if create and (not path.exists() or path.stat().st_size == 0):
-            _create(path)
+        if create and not _is_there(path):
+            _create(path.resolve())
         _require_kizami_header(path)
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
@@ -87,7 +87,7 @@ def require_intact(path: Path) -> None:
 
 
 def _opened_to_check(path: Path) -> apsw.Connection:
-    if not path.with_name(path.name + "-wal").exists():
+    if not beside(path, "-wal").exists():
         # The file is all there is; so opened, SQLite puts nothing beside it.
         uri = f"{path.absolute().as_uri()}?immutable=1"
         return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
@@ -97,8 +97,15 @@ def _opened_to_check(path: Path) -> apsw.Connection:
     return connection
 
 
+def beside(path: Path, ending: str) -> Path:
+    """The file that goes with the database at `path`, by whatever name that is reached."""
+    real = path.resolve()
+    return real.with_name(real.name + ending)
+
+
 def _create(path: Path) -> None:
     # Made beside and moved into place whole, so that a crash in here leaves no half-made database.
+    _refuse_orphaned_log(path)
     new = path.with_name(f"{path.name}-{os.getpid()}.new")
     new.unlink(missing_ok=True)
     try:
@@ -107,9 +114,30 @@ def _create(path: Path) -> None:
         _migrate(connection)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.close()
-        new.replace(path)
+        _put_in_place(new, path)
     finally:
         new.unlink(missing_ok=True)
+
+
+def _put_in_place(new: Path, path: Path) -> None:
+    try:
+        os.link(new, path)  # which, unlike a rename, leaves alone what another process has just made
+    except OSError:  # one is there, or the file system has no links
+        if not _is_there(path):
+            new.replace(path)
+
+
+def _is_there(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
+
+
+def _refuse_orphaned_log(path: Path) -> None:
+    # SQLite would take it for the new database's own, and write another one's pages into that.
+    log = beside(path, "-wal")
+    if _is_there(log) and not _is_there(path):
+        raise StoreError(
+            f"{log}: has rows of a database that is no longer beside it; put that one back, or move the log away"
+        )
 
 
 def _require_kizami_header(path: Path) -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kizami.errors import StoreError
+from kizami.local.database import beside
 
 _PATIENCE_SECONDS = 0.05
 
@@ -61,7 +62,7 @@ def daemon_pid(database: Path) -> int | None:
 
 
 def _lock_file(database: Path) -> Path:
-    return database.with_name(database.name + "-lock")
+    return beside(database, "-lock")
 
 
 def _holder(handle: int) -> str:

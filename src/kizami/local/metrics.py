@@ -64,15 +64,17 @@ def register_targets(
 ) -> dict[str, KnownMetric]:
     """Make each target known; to be called in a transaction.
 
-    A new one is expected from the slot of its next tick on, so a new database has no past to catch up with. So
-    is one whose interval has changed: its old slots are another tiling of time and stay as they are.
+    A new one is expected from the slot of its next tick on, so a new database has no past to catch up with. One
+    whose interval has changed is expected from now on: its old slots are another tiling of time and stay as they
+    are, and none of them may pass for one of the new.
     """
     known = known_metrics(connection)
     for target in targets:
         metric = known.get(target.name)
         if metric is None or metric.interval_seconds != target.interval_seconds:
             next_tick = shift(floor_to_slot(now, target.interval_seconds), target.interval_seconds)
-            metric = _metric_of(target, shift(next_tick, -target.lag_seconds), metric, len(known))
+            first_slot = next_tick if metric else shift(next_tick, -target.lag_seconds)
+            metric = _metric_of(target, first_slot, metric, len(known))
         elif metric.lag_seconds != target.lag_seconds:
             metric = replace(metric, lag_seconds=target.lag_seconds)
         if metric != known.get(target.name):

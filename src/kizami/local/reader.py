@@ -67,6 +67,7 @@ _NEWEST = """
 SELECT name, max(newest) FROM tallies JOIN metrics ON id = metric_id WHERE bucket >= ? GROUP BY metric_id
 """
 _RECENT_SECONDS = 3600
+_EVER_MS = 1 << 62
 
 _DEPTH = """
 SELECT ifnull(sum(NOT held AND visible_ms <= :now), 0),
@@ -188,10 +189,10 @@ class Reader:
         ((waiting, delayed, held, dead, oldest_ms),) = self.rows(_DEPTH, {"now": to_ms(now)})
         return QueueDepth(waiting, delayed, held, dead, oldest_ms / 1000)
 
-    def backfill_waiting(self, up_to: int) -> int:
-        """How many backfill messages are on the queue; counting stops at `up_to`."""
-        sql = f"SELECT count(*) FROM (SELECT 1 FROM messages WHERE priority = {BACKFILL} LIMIT ?)"
-        return int(self.rows(sql, (up_to,))[0][0])
+    def backfill_is_full(self, ready: int, in_all: int, now: datetime) -> bool:
+        """Whether so many backfill messages are ready to be handed out, or so many are on the queue at all."""
+        sql = f"SELECT 1 FROM messages WHERE priority = {BACKFILL} AND visible_ms <= ? LIMIT 1 OFFSET ?"
+        return bool(self.rows(sql, (to_ms(now), ready - 1)) or self.rows(sql, (_EVER_MS, in_all - 1)))
 
     def lateness(self, start: datetime, end: datetime) -> Lateness:
         """The lateness of the live polls."""

@@ -12,6 +12,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -126,8 +127,9 @@ class Writer:
         self._deliver = deliver
         self._old_room = old_room
         self._connection = open_database(path, create=True)
+        self._file = _identity(path)
         self._handed_over: deque[Work] = deque()
-        self._unwritten = Work()
+        self._unwritten: list[Work] = []  # in the order in which it was handed over
         # How much was handed over, counted by the loop, and how much of it is written, counted by the thread.
         self._submitted = self._written = 0
         self._wake = threading.Event()
@@ -152,6 +154,16 @@ class Writer:
     def alive(self) -> bool:
         """Whether the thread is at work."""
         return self._thread.is_alive()
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether the last thing to be written was refused."""
+        return self._trouble is not None
+
+    @property
+    def file_in_place(self) -> bool:
+        """Whether the file that is written is still the one of that name."""
+        return _identity(self._path) == self._file
 
     @property
     def backlog(self) -> int:
@@ -181,6 +193,9 @@ class Writer:
         if self._thread.ident is not None:
             self._thread.join(timeout_seconds)
         if not self._thread.is_alive():
+            if not self.file_in_place:  # then SQLite would leave rows in the log beside the old name
+                with suppress(apsw.Error):
+                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._connection.close()
 
     def _run(self) -> None:
@@ -196,7 +211,7 @@ class Writer:
 
     def _turn(self) -> None:
         while self._handed_over:
-            self._unwritten.absorb(self._handed_over.popleft())
+            self._gather(self._handed_over.popleft())
         now_ms = int(self._clock.milliseconds())
         with self._busy:
             try:
@@ -207,21 +222,31 @@ class Writer:
             if delivery.taken or delivery.written:
                 self._deliver(delivery)
 
+    def _gather(self, work: Work) -> None:
+        """One batch is cheaper than two, but an errand must find what was handed over before it, and no more."""
+        if self._unwritten and not work.errands:
+            self._unwritten[-1].absorb(work)
+        else:
+            self._unwritten.append(work)
+
     def _write_and_take(self, now_ms: int) -> Delivery:
-        work = self._unwritten
-        if not work and not self._due(now_ms):
-            return Delivery([], work)
+        if not self._unwritten and not self._due(now_ms):
+            return Delivery([], Work())
         hidden_until_ms = now_ms + LOOK_AHEAD_MS + round(self._limits.visibility_seconds * 1000)
         with transaction(self._connection):
-            work.write(self._connection, now_ms)
+            for work in self._unwritten:
+                work.write(self._connection, now_ms)
             due = self._due(now_ms)
             limit = self._limits.receive_limit
             taken = batches.take(self._connection, due, hidden_until_ms, limit, now_ms, sole=True)
         self._allowance.spend(sum(message.priority != LIVE for message in taken))
-        self._unwritten = Work()
-        self._written += len(work)
-        self._recover(work)
-        return Delivery(taken, work)
+        written, *later = self._unwritten or [Work()]
+        for work in later:
+            written.absorb(work)
+        self._unwritten = []
+        self._written += len(written)
+        self._recover(written)
+        return Delivery(taken, written)
 
     def _due(self, now_ms: int) -> list[Taken]:
         """Live messages ahead of their moment, then retried and backfilled ones as far as there is room."""
@@ -243,7 +268,8 @@ class Writer:
         until_ms = now_ms + LOOK_AHEAD_MS
         planned = [
             Taken(slot, metric_id, seconds, LIVE, due_ms, 1)
-            for slot, metric_id, seconds, due_ms, _ in self._unwritten.sent
+            for work in self._unwritten
+            for slot, metric_id, seconds, due_ms, _ in work.sent
             if due_ms <= until_ms
         ]
         try:
@@ -256,7 +282,7 @@ class Writer:
         if trouble != self._trouble:
             logger.error(
                 "the database cannot be written; results are held in memory",
-                extra={"database": str(self._path), "reason": trouble, "held": len(self._unwritten)},
+                extra={"database": str(self._path), "reason": trouble, "held": self.backlog},
             )
         self._trouble = trouble
 
@@ -264,6 +290,14 @@ class Writer:
         if self._trouble:
             logger.warning("the database can be written again", extra={"written": len(work.stored)})
         self._trouble = None
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 class _Allowance:
