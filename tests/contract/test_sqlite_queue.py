@@ -16,7 +16,8 @@ from kizami.local.database import open_database
 from kizami.local.dead_letters import DeadLetters
 from kizami.local.queue import SqliteQueue
 from kizami.local.reader import Reader
-from kizami.local.writer import QueueLimits, Work, Writer
+from kizami.local.work import Work
+from kizami.local.writer import QueueLimits, Writer
 from kizami.messages import MetricRecord, ScheduleMessage, read_message
 from kizami.sender import PlannedMessage, message_for_slot, plan_minute
 from kizami.targets import Target

@@ -248,7 +248,7 @@ def test_a_database_that_is_moved_away_ends_the_run_and_has_every_row(tmp_path: 
     with FaultServer(faults.answer()) as server, pytest.raises(StoreError, match="was moved away or deleted"):
         engine.run(Config((every_second(server),)))
     with Reader.opened(moved) as reader:
-        stored = set(reader.stored_slots("calls", *EVER))
+        stored = {record.slot for record in reader.records("calls", *EVER)}
     assert {each.record.slot for each in shown} <= stored
     assert not path.exists()
     database.open_database(path, create=True).close()  # the old one has left no rows beside its name

@@ -33,7 +33,8 @@ from kizami.local.moments import from_ms, from_seconds
 from kizami.local.options import Options
 from kizami.local.schedule import Planner
 from kizami.local.service import Polled, enter_service
-from kizami.local.writer import Delivery, Errand, QueueLimits, Work, Writer
+from kizami.local.work import Errand, Work
+from kizami.local.writer import Delivery, QueueLimits, Writer
 from kizami.messages import MetricRecord
 from kizami.targets import Target
 
