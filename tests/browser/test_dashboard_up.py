@@ -217,6 +217,7 @@ def test_a_paused_target_rests_over_a_restart_and_is_caught_up_with_when_resumed
         expect(page.locator("#targets .state")).to_have_text(re.compile("^paused for"))
         running.daemon.wait_for_log("the new configuration is in force")
         running.daemon.stop()
+        expect(page.locator("#live")).to_have_attribute("data-state", "lost")
         rows = len(running.daemon.rows)
         running.daemon = running._resources.enter_context(
             Daemon(tmp_path, "--dashboard-port", str(running._page_port), *QUICK)

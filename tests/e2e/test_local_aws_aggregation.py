@@ -141,6 +141,7 @@ def story(aws: LocalAws) -> Iterator[Story]:
         template = synthesize(api_base_url=api.url, aggregation_api_base_url=api.url, **CONTEXT)
         story = Story(aws.deploy(template, "aggregation", rules=False), api)
         assert story.hide_for(SIX_RUNS_SECONDS) == str(SIX_RUNS_SECONDS)
+        assert api.answer("/health", None)[0] == 200  # its first start is not to be waited for within a run
         send_by_hand(story)
         send_two_at_once(story)
         crash_in_the_middle(story)

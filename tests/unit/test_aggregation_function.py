@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 import boto3
@@ -54,8 +54,17 @@ def tables(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def now() -> int:
-    return int(time.time())
+def now(monkeypatch: pytest.MonkeyPatch) -> int:
+    """The function's time, which stands still: a day that ended in the middle would be another test."""
+    moment = int(time.time())
+
+    class StandingStill(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+            return datetime.fromtimestamp(moment, tz)
+
+    monkeypatch.setattr("kizami.aws.aggregation.datetime", StandingStill)
+    return moment
 
 
 class Tables:
