@@ -22,11 +22,12 @@ up: $(VENV)/.runtime  ## run the whole pipeline here, with live data
 	@$(BIN)/kizami up
 
 test: $(VENV)/.dev $(MINISTACK)/.done  ## run the tests
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --hypothesis-seed=1
 
-campaign: $(VENV)/.dev  ## the long tests: a power loss at every write of the daemon, and a hundred kills
+campaign: $(VENV)/.dev  ## the long tests: a power loss at every write, a hundred kills, properties on new examples
 	@KIZAMI_CRASH_POINTS=1000000 KIZAMI_KILLS=100 $(BIN)/python -m pytest -o timeout=3600 \
 	  tests/simulation/test_crash_points.py tests/simulation/test_faults.py
+	@for round in 1 2 3 4 5; do $(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m hypothesis || exit 1; done
 
 check: $(VENV)/.dev  ## ruff, strict mypy, and the house's own rules
 	@$(BIN)/ruff check .

@@ -55,7 +55,8 @@ def make_sense_of(case: Any) -> None:
         case.body = {"metric": CALLS} | {
             name: case.body[name] for name in ("dryRun", "allGaps", "all") if name in case.body
         }
-        if "pause" not in case.path and "resume" not in case.path:
+        everything = case.body.get("allGaps") or case.body.get("all")
+        if "pause" not in case.path and "resume" not in case.path and not everything:
             case.body["slots"] = [text(60)]
 
 

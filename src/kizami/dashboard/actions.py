@@ -68,7 +68,9 @@ async def _read_body(request: Request, known: frozenset[str]) -> Body:
 
 def backfill(source: Source, body: Body, now: datetime) -> dict[str, Any]:
     """Ask again for named slots, for a range, or for all gaps of the last day; a dry run only tells."""
-    repair = _plan_all_gaps(source, body, now) if _flag(body, "allGaps") else _plan_named(source, body, now)
+    all_gaps = _flag(body, "allGaps")
+    _refuse_beside("allGaps" if all_gaps else "slots", body, {"slots", "from", "to"})
+    repair = _plan_all_gaps(source, body, now) if all_gaps else _plan_named(source, body, now)
     if _flag(body, "dryRun"):
         return repair_json(repair, None, None)
     return repair_json(repair, *carry_out(source, repair))
@@ -92,6 +94,7 @@ def _plan_named(source: Source, body: Body, now: datetime) -> Repair:
 def redrive(source: Source, body: Body, now: datetime) -> dict[str, Any]:
     """Put dead letters back on the queue: those of named slots of a target, or all of it or of everything."""
     if _flag(body, "all"):
+        _refuse_beside("all", body, {"slots"})
         metric = _target(source, body).name if "metric" in body else None
         letters = source.dead_letters(metric, -1)
     else:
@@ -118,6 +121,12 @@ def resume(source: Source, body: Body, now: datetime) -> dict[str, Any]:
     target = _target(source, body)
     source.resume(target.name)
     return {"metric": target.name, "paused": False}
+
+
+def _refuse_beside(name: str, body: Body, others: set[str]) -> None:
+    """Whoever orders two different things means one of them, and we cannot know which."""
+    for other in sorted(others & body.keys() - {name}) if name in body else ():
+        raise InvalidInput(other, f"does not go together with {name}; leave one of them out")
 
 
 def _target(source: Source, body: Body) -> PolledTarget:
