@@ -1,6 +1,6 @@
 # Every target sets up what it needs in .venv; a second run finds it done.
 .DEFAULT_GOAL := help
-.PHONY: help up test campaign check fmt openapi screenshots synth bootstrap diff deploy destroy bench bench-lambda clean lock
+.PHONY: help up test campaign check fmt openapi screenshots synth bootstrap diff deploy import destroy bench bench-lambda clean lock
 
 PYTHON ?= python3
 VENV := .venv
@@ -58,6 +58,9 @@ diff: .tools/cdk/.done  ## show what a deployment would change
 
 deploy: .tools/cdk/.done  ## deploy to the AWS account of your credentials
 	@$(CDK) deploy
+
+import: .tools/cdk/.done  ## make a new stack of tables that are there already, before it is deployed
+	@$(CDK) import
 
 destroy: .tools/cdk/.done  ## delete the stack; asks first, and keeps the tables
 	@$(CDK) destroy

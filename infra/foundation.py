@@ -12,8 +12,9 @@ from constructs import Construct
 from infra.network import Network
 from infra.package import lambda_code
 from infra.settings import Settings
+from kizami.config import Config, parse_config
 from kizami.errors import ConfigurationError
-from kizami.targets import Config, SecretReference, Target, parse_config
+from kizami.targets import SecretReference, Target
 
 AWS_SECRETS = ("secretsmanager", "ssm")
 

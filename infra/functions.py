@@ -99,9 +99,13 @@ def make_function(
     )
     allow(function, ["logs:CreateLogStream", "logs:PutLogEvents"], [log_group.log_group_arn])
     if network:
-        allow(function, NETWORK_ACTIONS, ["*"])
-        acknowledge(role, {"IAM5[Resource::*]": "Network interfaces: IAM knows no resource for them."})
+        _allow_network(function, role)
     return function
+
+
+def _allow_network(function: lambda_.Function, role: iam.Role) -> None:
+    allow(function, NETWORK_ACTIONS, ["*"])
+    acknowledge(role, {"IAM5[Resource::*]": "Network interfaces: IAM knows no resource for them."})
 
 
 def make_log_group(scope: Construct, id: str, foundation: Foundation) -> logs.LogGroup:

@@ -113,7 +113,7 @@ class Monitoring(Construct):
         )
         self._alarm(
             "DispatcherErrors",
-            "Not every company got its message; the next hour's dispatch tries again.",
+            "Not every company got its message; the next dispatch tries again.",
             aggregating.dispatcher.metric_errors(period=FIVE_MINUTES),
             above=0,
         )

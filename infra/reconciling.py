@@ -51,10 +51,7 @@ class Reconciling(Construct):
                 **target_environment(foundation),
             },
         )
-        allow(self.reconciler, ["dynamodb:Query"], [table.table_arn])
-        allow_key(self.reconciler, foundation.table_key, "dynamodb", ["kms:Decrypt", "kms:DescribeKey"])
-        allow(self.reconciler, ["sqs:SendMessage", "sqs:GetQueueAttributes"], [self.queue.queue_arn])
-        allow_key(self.reconciler, foundation.queue_key, "sqs", ["kms:GenerateDataKey", "kms:Decrypt"])
+        self._let_it_look_and_send(foundation, table)
         self.rule = events.Rule(
             self,
             "EveryFewMinutes",
@@ -62,3 +59,9 @@ class Reconciling(Construct):
             schedule=events.Schedule.rate(Duration.minutes(settings.reconcile_minutes)),
             targets=[trigger(self.reconciler)],
         )
+
+    def _let_it_look_and_send(self, foundation: Foundation, table: dynamodb.ITable) -> None:
+        allow(self.reconciler, ["dynamodb:Query"], [table.table_arn])
+        allow_key(self.reconciler, foundation.table_key, "dynamodb", ["kms:Decrypt", "kms:DescribeKey"])
+        allow(self.reconciler, ["sqs:SendMessage", "sqs:GetQueueAttributes"], [self.queue.queue_arn])
+        allow_key(self.reconciler, foundation.queue_key, "sqs", ["kms:GenerateDataKey", "kms:Decrypt"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from kizami.dashboard.local_source import LocalSource
+from kizami.dashboard.server import DashboardServer
 from kizami.local import batches
 from kizami.local.database import open_database, transaction
 from kizami.local.metrics import register_targets
@@ -41,7 +43,7 @@ def slot_before(now: datetime, back: int) -> datetime:
     return now - INTERVAL * (back + 1)
 
 
-def build_home(path: Path, now: datetime) -> None:
+def build_home(path: Path, now: datetime) -> Path:
     """`calls` lacks slots 60 to 65 before now, 70 is dead, 72 is pending and failed once, 74 was late, 75 retried,
     76 backfilled; `注文/数` is whole. `now` must stand on a slot."""
     connection = open_database(path, create=True)
@@ -60,6 +62,12 @@ def build_home(path: Path, now: datetime) -> None:
     queue = SqliteQueue(path, FixedClock(now))
     queue.send([PlannedMessage(message_for_slot(slot_before(now, 72), TARGETS[0]), 0)])
     queue.close()
+    return path
+
+
+def served(path: Path, now: datetime) -> DashboardServer:
+    """The dashboard over the database, at a moment that stands still."""
+    return DashboardServer(lambda: LocalSource(path), port=0, clock=FixedClock(now))
 
 
 def _row(metric_id: int, now: datetime, back: int) -> list[int]:

@@ -1,9 +1,8 @@
-"""Backfill: gaps become messages again, oldest first and bounded, so that live slots are never held up (pure)."""
+"""Backfill: gaps become messages again, oldest first; who takes them bounds how many at a time (pure)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 
 from kizami.coverage import Gap
 from kizami.messages import ScheduleMessage
@@ -12,12 +11,12 @@ from kizami.slots import slots_between
 from kizami.targets import Paced
 
 
-def plan_backfill(target: Paced, gaps: Iterable[Gap], limit: int | None = None) -> Iterator[ScheduleMessage]:
-    """The messages that ask for the slots of `gaps` again, oldest first, at most `limit`.
+def plan_backfill(target: Paced, gaps: Iterable[Gap]) -> Iterator[ScheduleMessage]:
+    """The messages that ask for the slots of `gaps` again, oldest first, made as they are taken.
 
     Every request names its window, so a slot can be asked for at any later time; a slot that got its
     record in the meantime costs one request and changes nothing.
     """
     ordered = sorted(gaps, key=lambda gap: gap.start)
     slots = (slot for gap in ordered for slot in slots_between(gap.start, gap.end, target.interval_seconds))
-    return (message_for_slot(slot, target) for slot in islice(slots, limit))
+    return (message_for_slot(slot, target) for slot in slots)

@@ -67,9 +67,9 @@ def _as_text(value: object) -> str:
     return value if isinstance(value, str) else shorten(value, 1000)
 
 
-def use_json_logs(level: int = logging.INFO, stream: TextIO | None = None) -> None:
+def use_json_logs(stream: TextIO | None = None) -> None:
     """Send the log of everything in kizami to `stream` (default stderr) as JSON lines, and only there."""
-    _send_logs(stream or sys.stderr, JsonFormatter(), level)
+    _send_logs(stream or sys.stderr, JsonFormatter(), logging.INFO)
 
 
 def use_logs(level: int = logging.INFO, stream: TextIO | None = None) -> None:

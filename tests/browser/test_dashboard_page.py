@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from browser.conftest import OpenPage
 from daemon import wait_for
-from dashboard_home import CALLS, HOSTILE, ORDERS, FixedClock, build_home, slot_before
+from dashboard_home import CALLS, HOSTILE, ORDERS, build_home, served, slot_before
 from kizami.dashboard.local_source import LocalSource
 from kizami.dashboard.server import DashboardServer
 from kizami.local.database import open_database
@@ -25,14 +25,12 @@ TOKEN = "sesame-open-yourself"
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("page") / "kizami.db"
-    build_home(path, NOW)
-    return path
+    return build_home(tmp_path_factory.mktemp("page") / "kizami.db", NOW)
 
 
 @pytest.fixture(scope="module")
 def url(path: Path) -> Iterator[str]:
-    with DashboardServer(lambda: LocalSource(path), port=0, clock=FixedClock(NOW)) as server:
+    with served(path, NOW) as server:
         yield server.url
 
 
@@ -281,9 +279,8 @@ def test_a_backfill_is_previewed_by_keyboard_alone_and_can_be_left(open_page: Op
 
 
 def test_a_gap_is_repaired_with_nothing_but_the_keyboard(open_page: OpenPage, tmp_path: Path) -> None:
-    path = tmp_path / "kizami.db"
-    build_home(path, NOW)
-    with DashboardServer(lambda: LocalSource(path), port=0, clock=FixedClock(NOW)) as server:
+    path = build_home(tmp_path / "kizami.db", NOW)
+    with served(path, NOW) as server:
         page = until_live(open_page(f"{server.url}/?metric={CALLS}"))
         page.keyboard.press("Tab")
         page.keyboard.press("Enter")  # the link that skips to the slots
@@ -323,14 +320,13 @@ def test_axe_finds_nothing(
 
 
 def test_hostile_names_and_errors_stay_text(open_page: OpenPage, tmp_path: Path) -> None:
-    path = tmp_path / "kizami.db"
-    build_home(path, NOW)
+    path = build_home(tmp_path / "kizami.db", NOW)
     evil = "<img src=x onerror=alert(1)>'\"&amp;{n}</script>"
     connection = open_database(path)
     connection.execute("UPDATE metrics SET name = ? WHERE name = ?", (evil, CALLS))
     connection.execute("UPDATE messages SET last_error = ?, receives = 1", (HOSTILE,))
     connection.close()
-    with DashboardServer(lambda: LocalSource(path), port=0, clock=FixedClock(NOW)) as server:
+    with served(path, NOW) as server:
         page = until_live(open_page(server.url))
         expect(page.locator("#counts-heading .metric")).to_have_text(evil)
         expect(page.locator("#dead .reason")).to_have_text(HOSTILE)

@@ -13,10 +13,10 @@ from kizami.aws.dynamodb import DynamoDbMetricStore
 from kizami.aws.sqs import SqsQueue
 from kizami.local.dead_letters import DeadLetters
 from kizami.local.queue import SqliteQueue
-from kizami.local.store import SqliteMetricStore
 from kizami.messages import write_message
 from kizami.ports import MetricStore
 from local_aws import create_metrics_table, create_queue, lead_to, moto_in_this_process, sqs_at
+from sqlite_store import SqliteMetricStore
 from twins import ManualClock, MemoryMetricStore, MemoryQueue, QueueKit
 
 VISIBILITY_SECONDS = 2
@@ -43,6 +43,14 @@ def _metric_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     endpoint = request.getfixturevalue(request.param.replace("-", "_") + "_endpoint")
     lead_to(endpoint, monkeypatch)
     return DynamoDbMetricStore(create_metrics_table(endpoint))
+
+
+@pytest.fixture(params=["moto", "dynamodb-local"])
+def endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A DynamoDB, to which the environment leads."""
+    found: str = request.getfixturevalue(request.param.replace("-", "_") + "_endpoint")
+    lead_to(found, monkeypatch)
+    return found
 
 
 @pytest.fixture(params=["memory", "sqlite", "moto"])

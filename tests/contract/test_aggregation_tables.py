@@ -14,7 +14,7 @@ from kizami.aws.company_table import DynamoDbLockStore, list_companies
 from kizami.aws.json_client import AwsError
 from kizami.aws.points_table import DynamoDbPointStore
 from kizami.errors import StoreError
-from local_aws import create_company_table, create_points_table, dynamodb_at, lead_to
+from local_aws import create_company_table, create_points_table, dynamodb_at
 
 NOW = datetime(2025, 12, 2, 3, 0, 0, tzinfo=UTC)
 LOCK = Lock(NOW, "m1", "r1")
@@ -26,13 +26,6 @@ THEIRS: dict[str, Any] = {
     "ApiKeyRef": {"S": "secretsmanager:acme/key"},
     "Plan": {"M": {"seats": {"N": "100000"}}},
 }
-
-
-@pytest.fixture(params=["moto", "dynamodb-local"])
-def endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    found: str = request.getfixturevalue(request.param.replace("-", "_") + "_endpoint")
-    lead_to(found, monkeypatch)
-    return found
 
 
 @pytest.fixture

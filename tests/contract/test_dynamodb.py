@@ -20,13 +20,6 @@ RECORD = MetricRecord("ai_response_count", SLOT, 7, SLOT + timedelta(seconds=1, 
 KEY = {"metricName": {"S": "ai_response_count"}, "slotTime": {"S": "2025-12-02T10:23:05Z"}}
 
 
-@pytest.fixture(params=["moto", "dynamodb-local"])
-def endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    found: str = request.getfixturevalue(request.param.replace("-", "_") + "_endpoint")
-    lead_to(found, monkeypatch)
-    return found
-
-
 @pytest.fixture
 def table(endpoint: str) -> str:
     return create_metrics_table(endpoint)

@@ -9,11 +9,12 @@ from pathlib import Path
 import apsw
 import pytest
 
+from kizami.config import Config
 from kizami.errors import InvalidInput
 from kizami.local.database import open_database, transaction
 from kizami.local.metrics import register_targets
 from kizami.local.pauses import PauseWatch, pause_metric, paused_metrics, resume_metric
-from kizami.targets import Config, Target
+from kizami.targets import Target
 
 NOW = datetime(2025, 12, 2, 10, 0, 0, 123_000, tzinfo=UTC)
 CONFIG = Config((Target(name="calls"), Target(name="orders"), Target(name="off", enabled=False)))

@@ -6,15 +6,22 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import apsw
 import pytest
 
+from kizami.local import batches
+from kizami.local.batches import BACKFILL, LIVE
+from kizami.local.clock import SystemClock
+from kizami.local.database import open_database
 from kizami.local.dead_letters import DeadLetters
 from kizami.local.queue import SqliteQueue
 from kizami.local.reader import Reader
-from kizami.local.store import SqliteMetricStore
+from kizami.local.work import Work
+from kizami.local.writer import QueueLimits, Writer
 from kizami.messages import MetricRecord, ScheduleMessage, read_message
 from kizami.sender import PlannedMessage, message_for_slot, plan_minute
 from kizami.targets import Target
+from sqlite_store import SqliteMetricStore
 from twins import ManualClock
 
 NOW = datetime(2025, 12, 2, 10, 23, tzinfo=UTC)
@@ -139,6 +146,43 @@ def test_messages_survive_closing_and_opening_again(queue: SqliteQueue, path: Pa
     again = SqliteQueue(path, clock)
     assert received_messages(again) == [message()]
     again.close()
+
+
+def test_an_errand_finds_all_that_was_handed_over_before_it_and_nothing_that_came_later(path: Path) -> None:
+    found: list[int] = []
+
+    def look(connection: apsw.Connection) -> None:
+        found.extend(slot for (slot,) in connection.execute("SELECT slot FROM messages"))
+
+    writer = Writer(path, SystemClock(), QueueLimits(5, 30, 100), lambda delivery: None, lambda: 0)
+    for work in (
+        Work(sent=[planned(5)]),
+        Work(sent=[planned(10)]),
+        Work(errands=[look]),
+        Work(sent=[planned(15)]),
+    ):
+        writer.submit(work)
+    writer.start()
+    writer.close(timeout_seconds=30)
+    assert found == [5, 10]
+
+
+def planned(slot: int, seconds: int = 5, due_ms: int = 1 << 50) -> list[int]:
+    return [slot, 1, seconds, due_ms, due_ms]
+
+
+def test_what_another_plan_has_put_on_the_queue_is_dropped_but_not_what_somebody_asked_for(
+    queue: SqliteQueue, path: Path
+) -> None:
+    live = [planned(0, 5, 5000), planned(5, 10, 10_000), planned(10, 5, 20_000)]
+    connection = open_database(path)
+    batches.send(connection, live, LIVE, 0)
+    batches.send(connection, [planned(20), planned(25, 10)], BACKFILL, 0)
+    batches.drop_unplanned(connection, {(1, 5, 5000)})
+    assert connection.execute("SELECT slot FROM messages ORDER BY slot").fetchall() == [(0,), (20,)]
+    batches.drop_unplanned(connection, set())
+    assert connection.execute("SELECT count(*) FROM messages").get == 0
+    connection.close()
 
 
 def test_the_depth_tells_waiting_delayed_in_flight_and_dead_apart(

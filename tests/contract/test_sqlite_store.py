@@ -13,9 +13,10 @@ import pytest
 from kizami.errors import StoreError
 from kizami.local import database
 from kizami.local.database import open_database
-from kizami.local.store import SqliteMetricStore
+from kizami.local.lock import AlreadyRunning, sole_daemon
 from kizami.messages import MetricRecord
 from kizami.ports import PutOutcome
+from sqlite_store import SqliteMetricStore
 
 SLOT = datetime(2025, 12, 2, 10, 23, 5, tzinfo=UTC)
 LATER = datetime(2025, 12, 2, 10, 23, 11, tzinfo=UTC)
@@ -100,6 +101,48 @@ def test_a_file_of_the_first_version_is_brought_up_to_date_with_its_rows(
     assert connection.execute("PRAGMA user_version").get == len(database.MIGRATIONS)
     assert connection.execute("SELECT count(*) FROM points").get == 0
     connection.close()
+
+
+def test_a_log_that_another_database_has_left_behind_is_not_taken_for_the_new_ones(
+    store: SqliteMetricStore, path: Path
+) -> None:
+    store.put_if_absent(record())
+    moved = path.rename(path.with_name("moved.db"))
+    with pytest.raises(StoreError, match=r"kizami\.db-wal: has rows of a database that is no longer beside it"):
+        open_database(path, create=True)
+    moved.rename(path)
+    assert list(store.query("ai_response_count", SLOT, LATER)) == [record()]
+
+
+def test_a_database_that_another_process_makes_at_the_same_time_is_not_replaced(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def be_overtaken(path: Path) -> None:
+        monkeypatch.undo()
+        first = SqliteMetricStore(path, create=True)
+        first.put_if_absent(record())
+        first.close()
+
+    monkeypatch.setattr(database, "_refuse_orphaned_log", be_overtaken)
+    second = SqliteMetricStore(path, create=True)
+    assert list(second.query("ai_response_count", SLOT, LATER)) == [record()]
+    second.close()
+
+
+def test_an_empty_file_and_a_link_to_nothing_are_filled(tmp_path: Path) -> None:
+    empty, link = tmp_path / "empty.db", tmp_path / "link.db"
+    empty.touch()
+    link.symlink_to(tmp_path / "real.db")
+    for path in (empty, link):
+        open_database(path, create=True).close()
+    assert link.is_symlink()
+
+
+def test_one_daemon_works_on_a_database_by_whatever_name(tmp_path: Path) -> None:
+    link = tmp_path / "link.db"
+    link.symlink_to(tmp_path / "kizami.db")
+    with sole_daemon(tmp_path / "kizami.db"), pytest.raises(AlreadyRunning), sole_daemon(link):
+        pass
 
 
 def test_a_copy_made_by_vacuum_is_used_like_the_file_it_was_made_from(

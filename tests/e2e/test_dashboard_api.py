@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import pytest
 import requests
 
-from dashboard_home import CALLS, HOSTILE, ORDERS, FixedClock, build_home, slot_before, this_slot
+from dashboard_home import CALLS, HOSTILE, ORDERS, FixedClock, build_home, served, slot_before, this_slot
 from kizami.aggregation.lock import lock_for
 from kizami.aggregation.points import point_day
 from kizami.dashboard.local_source import Configuration, LocalSource
@@ -61,9 +61,8 @@ class Client:
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
     now = this_slot()
-    path = tmp_path / "kizami.db"
-    build_home(path, now)
-    with DashboardServer(lambda: LocalSource(path), port=0, clock=FixedClock(now)) as server:
+    path = build_home(tmp_path / "kizami.db", now)
+    with served(path, now) as server:
         client = Client(server.url, now, path)
         yield client
         client.session.close()
@@ -332,8 +331,7 @@ def test_the_page_speaks_the_reader_s_language_and_remembers_the_choice(client: 
 
 
 def test_a_dashboard_with_a_token_shows_nothing_without_it(tmp_path: Path) -> None:
-    path = tmp_path / "kizami.db"
-    build_home(path, this_slot())
+    path = build_home(tmp_path / "kizami.db", this_slot())
     with DashboardServer(lambda: LocalSource(path), port=0, token=TOKEN) as server:
         url = server.url
         for secret in (
@@ -362,8 +360,7 @@ def test_a_dashboard_with_a_token_shows_nothing_without_it(tmp_path: Path) -> No
 
 
 def test_a_browser_logs_in_with_the_token_and_stays_in(tmp_path: Path) -> None:
-    path = tmp_path / "kizami.db"
-    build_home(path, this_slot())
+    path = build_home(tmp_path / "kizami.db", this_slot())
     with DashboardServer(lambda: LocalSource(path), port=0, token=TOKEN) as server, requests.Session() as browser:
         browser.headers["Origin"] = server.url
         wrong = browser.post(f"{server.url}/login", data={"token": "guess", "next": "/"}, timeout=90)
@@ -414,8 +411,7 @@ def test_without_a_database_everything_says_so_until_there_is_one(tmp_path: Path
 
 def test_a_target_that_the_configuration_no_longer_has_is_not_missed(tmp_path: Path) -> None:
     now = this_slot() - timedelta(hours=2)
-    path = tmp_path / "kizami.db"
-    build_home(path, now)
+    path = build_home(tmp_path / "kizami.db", now)
     configured = Configuration({CALLS: False})
     with DashboardServer(lambda: LocalSource(path, lambda: configured), port=0) as server:
         items = requests.get(f"{server.url}/api/v1/targets", timeout=90).json()["items"]

@@ -59,8 +59,7 @@ class Home:
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
     clock = FixedClock(this_slot())
-    path = tmp_path / "kizami.db"
-    build_home(path, clock.now())
+    path = build_home(tmp_path / "kizami.db", clock.now())
     CountingSource.looks = 0
     with DashboardServer(lambda: CountingSource(path), port=0, clock=clock) as server:
         yield Home(server, path, clock)
@@ -184,8 +183,7 @@ def test_a_query_that_is_no_view_is_refused(home: Home) -> None:
 
 
 def test_the_server_ends_at_once_with_pages_open(tmp_path: Path) -> None:
-    path = tmp_path / "kizami.db"
-    build_home(path, this_slot())
+    path = build_home(tmp_path / "kizami.db", this_slot())
     server = DashboardServer(lambda: LocalSource(path), port=0)
     with ExitStack() as open_pages:
         with server:

@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from daemon import wait_for
-from dashboard_home import CALLS, HOSTILE, INTERVAL, ORDERS, FixedClock, build_home, slot_before
+from dashboard_home import CALLS, HOSTILE, INTERVAL, ORDERS, FixedClock, build_home, served, slot_before
 from fetched_tools import prometheus
 from kizami.dashboard.local_source import LocalSource
 from kizami.dashboard.server import DashboardServer
@@ -28,14 +28,12 @@ SECONDS = to_seconds(NOW)
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("prometheus") / "kizami.db"
-    build_home(path, NOW)
-    return path
+    return build_home(tmp_path_factory.mktemp("prometheus") / "kizami.db", NOW)
 
 
 @pytest.fixture(scope="module")
 def url(path: Path) -> Iterator[str]:
-    with DashboardServer(lambda: LocalSource(path), port=0, clock=FixedClock(NOW)) as server:
+    with served(path, NOW) as server:
         yield server.url
 
 

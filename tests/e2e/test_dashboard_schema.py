@@ -12,10 +12,8 @@ import schemathesis
 from hypothesis import settings
 from schemathesis import GenerationMode
 
-from dashboard_home import CALLS, FixedClock, build_home, slot_before, this_slot
+from dashboard_home import CALLS, build_home, served, slot_before, this_slot
 from kizami import dashboard
-from kizami.dashboard.local_source import LocalSource
-from kizami.dashboard.server import DashboardServer
 from kizami.slots import format_instant
 
 DOCUMENT = Path(dashboard.__file__).parent / "openapi.json"
@@ -25,9 +23,8 @@ schema = schemathesis.openapi.from_path(DOCUMENT).exclude(path="/api/v1/live")  
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    path = tmp_path_factory.mktemp("schema") / "kizami.db"
-    build_home(path, NOW)
-    with DashboardServer(lambda: LocalSource(path), port=0, clock=FixedClock(NOW)) as server:
+    path = build_home(tmp_path_factory.mktemp("schema") / "kizami.db", NOW)
+    with served(path, NOW) as server:
         yield server.url
 
 

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kizami.collector import retry_after_seconds
+from kizami.config import parse_config, parse_pointer
 from kizami.errors import ApiPayloadError, ConfigurationError, InvalidInput, KizamiError
 from kizami.messages import read_answer, read_message
 from kizami.slots import parse_duration, parse_instant, parse_iso8601
-from kizami.targets import parse_config, parse_pointer, require_metric
+from kizami.targets import require_metric
 from kizami.urls import require_base_url, require_path
 from strategies import mutations
 

@@ -15,14 +15,18 @@ import pytest
 import fault_server as faults
 from daemon import wait_for
 from fault_server import FaultServer
+from kizami.config import Config
 from kizami.coverage import Span, find_gaps
+from kizami.errors import StoreError
+from kizami.local import catch_up, database
 from kizami.local.clock import SystemClock
 from kizami.local.dead_letters import DeadLetters
 from kizami.local.engine import Engine, StoredRecord
+from kizami.local.metrics import register_targets
 from kizami.local.options import Options
 from kizami.local.reader import Reader, StoredSlot
 from kizami.slots import floor_to_slot, parse_instant
-from kizami.targets import Config, Target
+from kizami.targets import Target
 
 HOUR = timedelta(hours=1)
 EVER = datetime(2020, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
@@ -91,7 +95,8 @@ def asked(server: FaultServer) -> Counter[datetime]:
 
 def complete(path: Path, start: datetime, end: datetime, interval: int = 1) -> bool:
     with Reader.opened(path) as reader:
-        return not list(find_gaps(Span(start, end, interval), reader.stored_slots("calls", start, end)))
+        stored = (record.slot for record in reader.records("calls", start, end))
+        return not list(find_gaps(Span(start, end, interval), stored))
 
 
 def second_attempts(shown: list[StoredRecord]) -> list[StoredRecord]:
@@ -145,21 +150,129 @@ class TestClock:
         assert again.record.slot == parse_instant(server.requests[0].query["from"][0])
 
 
-class TestANewConfiguration:
-    """What a target's new setting takes off the queue is missing from then on, and caught up with."""
+class News:
+    """A configuration file that is saved now and then."""
 
-    def test_a_slot_that_waited_to_be_asked_again_is_asked_under_the_new_one(self, tmp_path: Path) -> None:
-        news: list[Config] = []
-        options = Options(retry_seconds=3600.0)
-        with FaultServer(faults.status(500), then=faults.answer()) as server:
-            before, after = every_second(server), every_second(server, lag_seconds=2)
-            new_config = lambda: news.pop() if news else None  # noqa: E731
-            with running(tmp_path / "kizami.db", before, options=options, new_config=new_config) as shown:
-                wait_for(lambda: shown, "a slot after the one that failed")
-                (failed, *_) = (parse_instant(request.query["from"][0]) for request in server.requests)
-                news.append(Config((after,)))
-                wait_for(lambda: failed in [each.record.slot for each in shown], "the slot that failed")
-        assert max(asked(server).values()) == 2
+    def __init__(self) -> None:
+        self._saved: list[Config] = []
+
+    def save(self, *targets: Target) -> None:
+        self._saved.append(Config(targets))
+
+    def read(self) -> Config | None:
+        return self._saved.pop(0) if self._saved else None
+
+
+class TestANewConfiguration:
+    """What was planned for a target as it was makes room for what is planned now, and nothing falls between."""
+
+    def test_slots_that_a_shorter_lag_has_made_due_are_caught_up_with(self, tmp_path: Path) -> None:
+        path, news = tmp_path / "kizami.db", News()
+        with FaultServer(faults.answer()) as server:
+            before, after = every_second(server, lag_seconds=30), every_second(server)
+            with running(path, before, new_config=news.read) as shown:
+                first: StoredRecord = wait_for(lambda: shown and shown[0], "a row")
+                end = floor_to_slot(datetime.now(UTC), 1)
+                news.save(after)
+                wait_for(lambda: complete(path, first.record.slot, end), "the slots between the lags")
+        assert max(asked(server).values()) == 1
+
+    def test_the_slots_of_another_interval_take_the_place_of_those_in_hand(self, tmp_path: Path) -> None:
+        path, news = tmp_path / "kizami.db", News()
+        with FaultServer(faults.answer()) as server:
+            # In hand are the next five seconds, among them slots of the same beginning as the new ones.
+            before = every_second(server, lag_seconds=0)
+            after = every_second(server, interval_seconds=2, lag_seconds=2)
+            with running(path, before, new_config=news.read) as shown:
+                wait_for(lambda: shown, "a row")
+                news.save(after)
+                first = wait_for(lambda: expected_from(path, 2), "the new interval")
+                wait_for(lambda: shown[-1].record.slot >= first + timedelta(seconds=2), "rows of it")
+        assert complete(path, first, shown[-1].record.slot, 2)
+        assert {seconds for slot, seconds in windows(server) if slot >= first} == {2}
+
+    def test_what_the_last_run_has_planned_otherwise_is_planned_anew(self, tmp_path: Path) -> None:
+        path = tmp_path / "kizami.db"
+        with FaultServer(faults.answer()) as server:
+            with running(path, every_second(server)):
+                wait_for(lambda: live_plans(path), "a plan")
+            target = every_second(server, interval_seconds=2, lag_seconds=4)
+            with running(path, target, options=Options(spread=False)):
+                wait_for(lambda: live_plans(path) == {(2, 4000)}, "a plan of the new target alone")
+
+    def test_one_that_the_database_refuses_for_a_while_is_in_force_later(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr(database, "BUSY_TIMEOUT_MS", 20)
+        path, news = tmp_path / "kizami.db", News()
+        with FaultServer(faults.answer()) as server:
+            one, other = every_second(server), every_second(server, "other")
+            with running(path, one, new_config=news.read) as shown:
+                wait_for(lambda: shown, "a row")
+                connection = database.open_database(path)
+                with database.transaction(connection):
+                    news.save(one, other)
+                    wait_for(lambda: "the new configuration has to wait" in caplog.text, "the refusal")
+                connection.close()
+                wait_for(lambda: "other" in {each.record.metric for each in shown}, "rows of the new one")
+
+
+def expected_from(path: Path, interval: int) -> datetime | None:
+    """From when on slots are expected, once they are of that interval."""
+    with Reader.opened(path) as reader:
+        metric = reader.metrics()["calls"]
+    return metric.first_slot if metric.interval_seconds == interval else None
+
+
+def windows(server: FaultServer) -> list[tuple[datetime, int]]:
+    """What was asked for: the beginning and the length of each window."""
+    asked_for = [(request.query["from"][0], request.query["to"][0]) for request in server.requests]
+    bounds = [(parse_instant(start), parse_instant(end)) for start, end in asked_for]
+    return [(start, int((end - start).total_seconds())) for start, end in bounds]
+
+
+def live_plans(path: Path) -> set[tuple[int, int]]:
+    """Of what interval the live messages on the queue are, and how long after the beginning of their slot due."""
+    with Reader.opened(path) as reader:
+        return set(reader.rows("SELECT seconds, due_ms - 1000 * slot FROM messages WHERE priority = 0"))
+
+
+def test_a_database_that_is_moved_away_ends_the_run_and_has_every_row(tmp_path: Path) -> None:
+    path, moved = tmp_path / "kizami.db", tmp_path / "moved.db"
+    shown: list[StoredRecord] = []
+
+    def show(rows: list[StoredRecord]) -> None:
+        shown.extend(rows)
+        if path.exists():
+            path.rename(moved)
+        if len(shown) > 9:
+            engine.stop()
+
+    engine = Engine(path, Options(), TurnableClock(), show)
+    with FaultServer(faults.answer()) as server, pytest.raises(StoreError, match="was moved away or deleted"):
+        engine.run(Config((every_second(server),)))
+    with Reader.opened(moved) as reader:
+        stored = {record.slot for record in reader.records("calls", *EVER)}
+    assert {each.record.slot for each in shown} <= stored
+    assert not path.exists()
+    database.open_database(path, create=True).close()  # the old one has left no rows beside its name
+
+
+def test_a_target_that_is_down_does_not_keep_others_from_catching_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, now = tmp_path / "kizami.db", datetime.now(UTC)
+    monkeypatch.setattr(catch_up, "PIECE", 5)
+    monkeypatch.setattr(catch_up, "_READY_MARK", 10)
+    with FaultServer(faults.status(503, Retry_After="3600")) as dead, FaultServer(faults.answer()) as server:
+        targets = [every_second(dead, "a-dead-one"), every_second(server)]
+        connection = database.open_database(path, create=True)
+        with database.transaction(connection):
+            register_targets(connection, targets, now - timedelta(seconds=60))
+        connection.close()
+        with running(path, *targets):
+            start = floor_to_slot(now, 1) - timedelta(seconds=60)
+            wait_for(lambda: complete(path, start, start + timedelta(seconds=55)), "the minute before")
 
 
 REASONS = {

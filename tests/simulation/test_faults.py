@@ -54,7 +54,8 @@ def asked(server: FaultServer) -> Counter[datetime]:
 
 def missing(database: Path, name: str, start: datetime, end: datetime) -> int:
     with Reader.opened(database) as reader:
-        return sum(gap.slots for gap in find_gaps(Span(start, end, 1), reader.stored_slots(name, start, end)))
+        stored = (record.slot for record in reader.records(name, start, end))
+        return sum(gap.slots for gap in find_gaps(Span(start, end, 1), stored))
 
 
 def test_killed_again_and_again_it_ends_with_every_slot_once(tmp_path: Path) -> None:
@@ -182,7 +183,8 @@ def test_with_a_full_disk_memory_is_bounded_and_polling_stops_before_it_grows(
     from kizami.local import writer as module
     from kizami.local.batches import Taken
     from kizami.local.clock import SystemClock
-    from kizami.local.writer import Delivery, QueueLimits, Work, Writer
+    from kizami.local.work import Work
+    from kizami.local.writer import Delivery, QueueLimits, Writer
 
     monkeypatch.setattr(module, "HELD_LIMIT", 10)
     monkeypatch.setattr(module, "_TROUBLE_SECONDS", 0.01)
@@ -218,7 +220,8 @@ def test_an_answer_that_takes_longer_than_all_receives_is_stored_and_not_dead(
     """Its visibility runs out again and again, but there is one daemon: the message is in our own hands."""
     from kizami.local import writer as module
     from kizami.local.clock import SystemClock
-    from kizami.local.writer import Delivery, QueueLimits, Work, Writer
+    from kizami.local.work import Work
+    from kizami.local.writer import Delivery, QueueLimits, Writer
 
     monkeypatch.setattr(module, "LOOK_AHEAD_MS", 50)
     known_since(tmp_path, datetime.now(UTC))

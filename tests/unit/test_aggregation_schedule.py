@@ -21,6 +21,7 @@ import fault_server as faults
 from fault_server import FaultServer
 from kizami.aggregation.schedule import AggregationSchedule, ScheduledCompany, next_run
 from kizami.aggregation.users_api import API_TIMEOUT_SECONDS
+from kizami.config import parse_config
 from kizami.errors import ConfigurationError
 from kizami.local import scheduled_aggregation
 from kizami.local.aggregation import SqliteLockStore, SqlitePointStore
@@ -28,7 +29,7 @@ from kizami.local.clock import SystemClock
 from kizami.local.database import open_database
 from kizami.local.scheduled_aggregation import ScheduledAggregation
 from kizami.mock_api.server import MockServer
-from kizami.targets import MOCK_API_URL, SecretReference, parse_config
+from kizami.targets import MOCK_API_URL, SecretReference
 
 TARGETS = '[[targets]]\nname = "count"\nurl = "http://127.0.0.1:9"\n'
 TOKYO = ZoneInfo("Asia/Tokyo")

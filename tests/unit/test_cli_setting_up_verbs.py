@@ -18,7 +18,8 @@ from kizami.cli.init import TEMPLATE
 from kizami.cli.main import VERBS
 from kizami.cli.main import kizami as group
 from kizami.cli.targets import target_fields
-from kizami.targets import SEED_TARGET, TARGET_SETTINGS, parse_config
+from kizami.config import TARGET_SETTINGS, parse_config
+from kizami.targets import SEED_TARGET
 from seeded import make_database
 
 

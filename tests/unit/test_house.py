@@ -12,7 +12,7 @@ from house import documents, imports, properties, texts
 from house.tree import ROOT, Fault, tracked_files
 from kizami.cli import exit_codes
 from kizami.cli import main as command_line
-from kizami.targets import TARGET_SETTINGS
+from kizami.config import TARGET_SETTINGS
 
 
 def assert_none(faults: Iterable[Fault]) -> None:

@@ -5,25 +5,19 @@ from __future__ import annotations
 import gc
 import logging
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 import fault_server as faults
 from daemon import wait_for
 from fault_server import Behaviour, FaultServer
 from kizami.aws import http_client
 from kizami.aws.http_client import HttpAnswer, HttpClient, HttpFailure, HttpRequest
+from unit.conftest import Certificate
 
 DEADLINE_SECONDS = 0.4
 PATH = "/response_count?from=2025-12-02T10:23:00Z&to=2025-12-02T10:23:05Z"
@@ -243,29 +237,7 @@ def test_odd_headers_do_not_put_the_url_into_the_log(client: HttpClient, caplog:
         assert "response_count" not in caplog.text
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> SimpleNamespace:
-    """A self-signed certificate for 127.0.0.1 and a server's context with it."""
-    from ipaddress import IPv4Address
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.now(UTC)
-    built = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-    built = built.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + timedelta(hours=1))
-    built = built.add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), False)
-    file, key_file = tmp_path / "server.pem", tmp_path / "key.pem"
-    file.write_bytes(built.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
-    plain = serialization.NoEncryption()
-    key_file.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(file, key_file)
-    return SimpleNamespace(file=file, context=context)
-
-
-def test_a_certificate_that_nobody_vouches_for_is_refused(
-    client: HttpClient, certificate: SimpleNamespace
-) -> None:
+def test_a_certificate_that_nobody_vouches_for_is_refused(client: HttpClient, certificate: Certificate) -> None:
     with FaultServer(faults.answer(), tls=certificate.context) as server:
         with pytest.raises(HttpFailure, match="certificate verify failed"):
             get(client, server.url)
@@ -273,7 +245,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(
 
 
 def test_a_trusted_certificate_is_accepted_and_the_connection_kept(
-    client: HttpClient, certificate: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    client: HttpClient, certificate: Certificate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate.file))
     http_client._tls.cache_clear()
@@ -285,7 +257,7 @@ def test_a_trusted_certificate_is_accepted_and_the_connection_kept(
 
 
 def test_a_drip_through_tls_is_cut_off_too(
-    client: HttpClient, certificate: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    client: HttpClient, certificate: Certificate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate.file))
     http_client._tls.cache_clear()

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import ssl
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from ipaddress import IPv4Address
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 import fault_server as faults
 from fault_server import FaultServer
@@ -21,6 +13,7 @@ from kizami.collector import MAX_BODY_BYTES, Response
 from kizami.errors import ApiError, ApiPayloadError, ApiUnreachable
 from kizami.local.bell import Bell
 from kizami.local.fetch import Fetcher, Finished, Profile
+from unit.conftest import Certificate
 
 WINDOW = "from=2025-12-02T10:23:00Z&to=2025-12-02T10:23:05Z"
 BODY = b'{"from": "2025-12-02T10:23:00Z", "to": "2025-12-02T10:23:05Z", "count": 7}'
@@ -194,25 +187,7 @@ def test_the_bell_ends_a_wait() -> None:
     bell.ring()  # to nobody, and without harm
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> SimpleNamespace:
-    """A self-signed certificate for 127.0.0.1 and a server's context with it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.now(UTC)
-    built = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-    built = built.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + timedelta(hours=1))
-    built = built.add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), False)
-    file, key_file = tmp_path / "server.pem", tmp_path / "key.pem"
-    file.write_bytes(built.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
-    plain = serialization.NoEncryption()
-    key_file.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(file, key_file)
-    return SimpleNamespace(file=file, context=context)
-
-
-def test_a_certificate_that_nobody_vouches_for_is_refused(fetcher: Fetcher, certificate: SimpleNamespace) -> None:
+def test_a_certificate_that_nobody_vouches_for_is_refused(fetcher: Fetcher, certificate: Certificate) -> None:
     with FaultServer(faults.answer(), tls=certificate.context) as server:
         error = outcome(fetcher, server.url)
         assert server.requests == []
@@ -221,7 +196,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(fetcher: Fetcher, cert
 
 
 def test_the_certificates_that_python_trusts_are_trusted(
-    fetcher: Fetcher, certificate: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    fetcher: Fetcher, certificate: Certificate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate.file))
     with FaultServer(faults.answer(), tls=certificate.context) as server:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kizami.local.database import ID_SPACE, metric_id
 from kizami.local.fetch import Profile
+from kizami.local.metrics import ID_SPACE, metric_id
 from kizami.local.moments import to_ms, to_seconds
 from kizami.local.schedule import Planner
 from kizami.local.service import Polled, offset_ms

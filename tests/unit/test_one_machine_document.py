@@ -16,9 +16,9 @@ from kizami.cli.exit_codes import CONFIGURATION, USAGE
 from kizami.cli.up import command
 from kizami.collector import MAX_BODY_BYTES
 from kizami.local.backoff import FACTOR, MAX_SECONDS
-from kizami.local.database import MIGRATIONS
 from kizami.local.hosts import LIVE_WAIT_MS, OLD_SHARE
 from kizami.local.options import Options
+from kizami.local.schema import MIGRATIONS
 from kizami.local.writer import HELD_LIMIT, LOOK_AHEAD_MS
 
 DOCUMENT = (ROOT / "docs" / "one-machine.md").read_text("utf-8")

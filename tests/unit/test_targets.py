@@ -7,18 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from kizami.config import TARGET_SETTINGS, Config, parse_config, parse_pointer
 from kizami.errors import ConfigurationError, InvalidInput
-from kizami.targets import (
-    DEFAULT_PATH,
-    SEED_TARGET,
-    TARGET_SETTINGS,
-    Config,
-    SecretReference,
-    Target,
-    parse_config,
-    parse_pointer,
-    require_metric,
-)
+from kizami.targets import DEFAULT_PATH, SEED_TARGET, SecretReference, Target, require_metric
 
 MINIMAL = '[[targets]]\nname = "cpu"\nurl = "https://api.example.com"\n'
 

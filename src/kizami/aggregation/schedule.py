@@ -10,9 +10,10 @@ from zoneinfo import ZoneInfo
 
 from kizami.aggregation.points import DEFAULT_ZONE, require_zone
 from kizami.aggregation.signing import require_company_id
+from kizami.config import parse_reference, refuse_unknown
 from kizami.errors import ConfigurationError, InvalidInput
 from kizami.slots import parse_duration
-from kizami.targets import MOCK_API_URL, SecretReference, parse_reference, refuse_unknown
+from kizami.targets import MOCK_API_URL, SecretReference
 from kizami.urls import configured_url
 
 SCHEDULE_SETTINGS = ("url", "every", "time_zone", "companies")

@@ -36,11 +36,11 @@ def require_company_id(value: object, field: str = "CompanyId") -> str:
     return _require_identifier(value, field)
 
 
-def require_user_number(value: object, field: str = "user_number") -> str:
+def require_user_number(value: object) -> str:
     """`value` as the text of a user number; a JSON integer means its digits."""
     if type(value) is int and 0 <= value < 2**63:
         return str(value)
-    return _require_identifier(value, field)
+    return _require_identifier(value, "user_number")
 
 
 def _require_identifier(value: object, field: str) -> str:

@@ -17,12 +17,13 @@ from kizami.aws.http_client import HttpClient
 from kizami.aws.invocation import Context, TimeLeft, time_left
 from kizami.aws.settings import collector_settings
 from kizami.collector import plan_request, read_response
+from kizami.config import Config
 from kizami.errors import KizamiError
 from kizami.logs import use_json_logs
 from kizami.messages import MetricRecord, ScheduleMessage, read_message
 from kizami.ports import MetricStore, PutOutcome
 from kizami.slots import format_instant, shift
-from kizami.targets import Config, Target
+from kizami.targets import Target
 
 COLLECTED_AT_ONCE = 16
 

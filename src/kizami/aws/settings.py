@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from kizami.config import Config, parse_config, parse_headers
 from kizami.errors import ConfigurationError, InvalidInput
-from kizami.targets import DEFAULT_TIMEOUT_SECONDS, Config, Target, parse_config, parse_headers
+from kizami.targets import DEFAULT_TIMEOUT_SECONDS, Target
 from kizami.urls import configured_url, require_base_url
 
 Environment = Mapping[str, str]

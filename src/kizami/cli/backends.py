@@ -165,10 +165,8 @@ class Home:
 
 def require_aws_packages() -> None:
     """What only the home on AWS needs, else ConfigurationError."""
-    for package in ("botocore", "urllib3"):
-        if find_spec(package) is None:
-            problem = f"needs {package}, which is not installed; pip install 'kizami[aws]'"
-            raise ConfigurationError("--backend aws", problem)
+    if find_spec("botocore") is None:
+        raise ConfigurationError("--backend aws", "needs botocore, which is not installed; pip install botocore")
 
 
 def _open_aws(home: Home) -> AbstractContextManager[Backend]:

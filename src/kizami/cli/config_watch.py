@@ -6,8 +6,8 @@ import logging
 from pathlib import Path
 
 from kizami.cli.settings import read_config
+from kizami.config import Config
 from kizami.errors import ConfigurationError
-from kizami.targets import Config
 
 logger = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from kizami.cli.exit_codes import CHECK_FAILED, OK
 from kizami.cli.mock_service import PLACE, MockService, is_needed, mock_service
 from kizami.cli.printing import json_option, plural, print_json, print_table, say
 from kizami.cli.settings import config_option, database_option, load_settings
+from kizami.config import Config
 from kizami.errors import ConfigurationError
 from kizami.local.clock import SystemClock
-from kizami.targets import Config
 
 _SHOWN_TARGETS = 20
 _COLUMNS = (("", False), ("check", False), ("finding", False), ("remedy", False))

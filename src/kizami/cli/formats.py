@@ -47,7 +47,6 @@ def _import_pyarrow() -> tuple[Any, Any]:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise ConfigurationError(
-            "--format parquet", "needs pyarrow, which is not installed; pip install 'kizami[parquet]'"
-        ) from None
+        problem = "needs pyarrow, which is not installed; pip install pyarrow"
+        raise ConfigurationError("--format parquet", problem) from None
     return pyarrow, parquet

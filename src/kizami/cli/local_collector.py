@@ -9,11 +9,11 @@ from pathlib import Path
 
 from kizami.cli.backends import Collector
 from kizami.cli.settings import Settings
+from kizami.config import Config
 from kizami.errors import ConfigurationError
 from kizami.local.lock import AlreadyRunning
 from kizami.logs import use_logs
 from kizami.slots import shorten
-from kizami.targets import Config
 
 
 class Daemon:

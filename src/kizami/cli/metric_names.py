@@ -56,6 +56,6 @@ def _suggestion(name: str, known: Collection[str]) -> str:
     return f"did you mean {', '.join(near)}?" if near else f"known: {_first_few(known)}"
 
 
-def _first_few(names: Iterable[str], shown: int = 10) -> str:
+def _first_few(names: Iterable[str]) -> str:
     ordered = sorted(names)
-    return ", ".join(ordered[:shown]) + (", …" if len(ordered) > shown else "")
+    return ", ".join(ordered[:10]) + (", …" if len(ordered) > 10 else "")

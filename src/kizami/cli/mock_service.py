@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
 
+from kizami.config import Config
 from kizami.errors import ConfigurationError
 from kizami.mock_api.server import DEFAULT_HOST, DEFAULT_PORT, MockServer
 from kizami.mock_api.users import users_key
-from kizami.targets import MOCK_API_URL, Config
+from kizami.targets import MOCK_API_URL
 
 PLACE = f"{DEFAULT_HOST}:{DEFAULT_PORT}"
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
+from kizami.config import Config, parse_config
 from kizami.errors import ConfigurationError
-from kizami.targets import Config, parse_config
 
 DEFAULT_CONFIG = Path("kizami.toml")
 DEFAULT_DATABASE = Path("kizami.db")

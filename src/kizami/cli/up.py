@@ -18,6 +18,7 @@ from kizami.cli.exit_codes import INTERRUPTED, OK
 from kizami.cli.mock_service import MockService, is_needed, mock_service
 from kizami.cli.printing import is_terminal
 from kizami.cli.settings import Decorator, Settings, config_option, database_option, load_settings
+from kizami.config import Config
 from kizami.dashboard import DEFAULT_PORT
 from kizami.errors import ConfigurationError
 from kizami.local.clock import SystemClock
@@ -28,7 +29,7 @@ from kizami.local.options import Options
 from kizami.local.pauses import PauseWatch
 from kizami.local.scheduled_aggregation import ScheduledAggregation
 from kizami.logs import use_logs
-from kizami.targets import MOCK_API_URL, Config, Target
+from kizami.targets import MOCK_API_URL, Target
 
 _DEFAULTS = Options()
 _COUNT, _SECONDS = click.IntRange(1, 50_000), click.FloatRange(0.01, 3600)

@@ -46,6 +46,7 @@ HEADERS = {
 _OPEN_PATHS = re.compile(r"/(healthz|readyz|login|static/.*)")
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::\d{1,5})?")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_READS_BY_POST = "/prometheus/"  # Grafana posts its queries
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +124,9 @@ def is_same_origin(headers: Headers) -> bool:
 class Guard:
     """ASGI middleware: refuses who may not come in, and puts the safe headers on every answer."""
 
-    def __init__(self, app: ASGIApp, access: Access, reads_by_post: str = "/prometheus/") -> None:
+    def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
         self._access = access
-        self._reads_by_post = reads_by_post
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -152,7 +152,7 @@ class Guard:
             response = problem(401, "a token is needed: send it as `Authorization: Bearer …`")
             response.headers["WWW-Authenticate"] = 'Bearer realm="kizami"'
             return response
-        if request.method in _SAFE_METHODS or path.startswith(self._reads_by_post):
+        if request.method in _SAFE_METHODS or path.startswith(_READS_BY_POST):
             return None
         if self._access.has_bearer(headers) or is_same_origin(headers):
             return None

@@ -16,11 +16,12 @@ from kizami.aggregation.batch import Batch, Delivery, RunOutcome
 from kizami.aggregation.messages import AggregationMessage
 from kizami.aggregation.signing import ApiKey
 from kizami.collector import Request, Response
-from kizami.errors import ConfigurationError, InvalidInput, StoreError
+from kizami.errors import ConfigurationError, InvalidInput
 from kizami.local.aggregation import SqliteLockStore, SqlitePointStore
-from kizami.local.database import open_database
+from kizami.local.database import beside, open_database
 from kizami.local.fetch import Fetcher, Finished, Profile
 from kizami.local.interrupts import LOOK_SECONDS, noted_interrupts
+from kizami.local.lock import open_lock_file
 from kizami.local.secrets import read_secret
 from kizami.targets import SecretReference
 
@@ -70,20 +71,13 @@ def sole_run(database: Path) -> Iterator[bool]:
     The system drops this lock with its process. So whoever has it knows that a company's lock which is
     this machine's was left behind by the dead.
     """
-    path = database.with_name(database.name + "-aggregation-lock")
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be made ({error.strerror}); use a --database in another place") from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        alone = True
-    except BlockingIOError:
-        alone = False
-    try:
+    with open_lock_file(beside(database, "-aggregation-lock")) as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            alone = True
+        except BlockingIOError:
+            alone = False
         yield alone
-    finally:
-        os.close(handle)
 
 
 class CurlUsersApi:

@@ -7,7 +7,7 @@ the writer's thread leaves the loop alone, and a batch of hundreds costs one cro
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import apsw
@@ -15,6 +15,7 @@ import apsw
 LIVE, RETRY, BACKFILL = 0, 1, 2
 
 Rows = list[list[Any]]
+PlanKey = tuple[int, int, int]  # a metric, its interval, and how many ms after its start a slot is asked for
 
 
 class Taken(NamedTuple):
@@ -26,6 +27,11 @@ class Taken(NamedTuple):
     priority: int
     due_ms: int
     receives: int
+
+    @property
+    def plan_key(self) -> PlanKey:
+        """What it has in common with all live messages of its target."""
+        return self.metric_id, self.seconds, self.due_ms - 1000 * self.slot
 
 
 # In the statements below ?1 is a JSON array of [slot, metric_id, …].
@@ -80,6 +86,16 @@ INSERT INTO dead_letters (slot, metric_id, seconds, priority, due_ms, sent_ms, d
 SELECT slot, metric_id, seconds, priority, due_ms, sent_ms, ?2, receives,
        ifnull(last_error, 'handed out ' || receives || ' times and never settled')
 FROM messages WHERE {_THESE}
+"""
+
+# ?1 is a JSON array of plan keys.
+_DROP_UNPLANNED = f"""
+DELETE FROM messages WHERE NOT iif(
+    priority = {LIVE},
+    (metric_id, seconds, due_ms - 1000 * slot)
+        IN (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?1)),
+    (metric_id, seconds) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1))
+)
 """
 
 
@@ -183,9 +199,10 @@ def shift_waiting(connection: apsw.Connection, by_ms: int) -> None:
     connection.execute(f"UPDATE messages SET visible_ms = visible_ms + ? WHERE priority > {LIVE}", (by_ms,))
 
 
-def drop_metrics(connection: apsw.Connection, metric_ids: list[int]) -> None:
-    """Take the waiting messages of metrics off the queue: their slots are missing from then on."""
-    connection.execute(
-        "DELETE FROM messages WHERE NOT held AND metric_id IN (SELECT value FROM json_each(?))",
-        (json.dumps(metric_ids),),
-    )
+def drop_unplanned(connection: apsw.Connection, plan: Collection[PlanKey]) -> None:
+    """Take off the queue what is not part of the plan (any more): its slots are missing from then on.
+
+    A retried or backfilled message need only be of the plan's metrics and intervals. One in somebody's hands
+    goes too: its answer can still be stored.
+    """
+    connection.execute(_DROP_UNPLANNED, (json.dumps(list(plan)),))

@@ -9,9 +9,9 @@ from typing import Any
 
 import apsw
 
-from kizami.local.database import TALLY_SECONDS
 from kizami.local.metrics import KnownMetric
 from kizami.local.moments import from_seconds, to_seconds
+from kizami.local.schema import TALLY_SECONDS
 from kizami.readings import Bucket
 
 # Both are one aggregate: SQLite works through weeks without the interpreter's lock.

@@ -25,7 +25,9 @@ from kizami.messages import ScheduleMessage
 from kizami.slots import shift
 from kizami.targets import Target
 
-_QUEUE_MARK = 2 * PIECE  # backfill messages on the queue above which nothing is added
+# Backfill messages on the queue above which nothing is added: those that can be asked for at once, and all.
+# The messages of a target that is down back off, and the others need not wait for that.
+_READY_MARK, _QUEUE_MARK = 2 * PIECE, 100 * PIECE
 _TARGETS = 500  # looked through in one go
 _PAUSE_SECONDS = 0.1
 _TROUBLE_SECONDS = 5.0
@@ -110,7 +112,7 @@ class CatchUp:
         messages = missed(reader, targets, reader.metrics(), until)
         sent = 0
         while self._may_go_on() and (piece := list(islice(messages, PIECE))):
-            while reader.backfill_waiting(_QUEUE_MARK) >= _QUEUE_MARK and self._may_go_on():
+            while reader.backfill_is_full(_READY_MARK, _QUEUE_MARK, self._clock.now()) and self._may_go_on():
                 self._pause(_PAUSE_SECONDS)
             sent += queue.send_backfill(piece)
         return sent

@@ -19,7 +19,7 @@ from kizami.local.hosts import Entry, Hosts
 from kizami.local.moments import from_seconds
 from kizami.local.options import Options
 from kizami.local.service import Polled
-from kizami.local.writer import Work
+from kizami.local.work import Work
 from kizami.messages import ScheduleMessage
 from kizami.slots import Window, shift
 

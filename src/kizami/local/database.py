@@ -1,16 +1,4 @@
-"""The one SQLite file that holds queue and store: its schema, how it is opened, and what it refuses to open.
-
-Every due slot is in exactly one of three tables, or in none of them:
-
-    messages       pending: waiting, handed out or backing off
-    slots          stored: the record, for ever
-    dead_letters   dead: given up, with the reason
-    (none)         missing: nobody tried
-
-All three are clustered by (slot, metric), so that what is written together in time lies together in the
-file, and a metric's id also orders its polls within the interval (`metric_id`): a group commit of a
-hundred polls touches a handful of pages instead of hundreds (measured in docs/decisions.md).
-"""
+"""How the one SQLite file of queue and store is opened, and what is refused to be opened."""
 
 from __future__ import annotations
 
@@ -22,120 +10,16 @@ from pathlib import Path
 import apsw
 
 from kizami.errors import KizamiError, StoreError
+from kizami.local.schema import MIGRATIONS
 
 APPLICATION_ID = 0x6B7A6D69  # "kzmi"
 BUSY_TIMEOUT_MS = 10_000
-TALLY_SECONDS = 600
 
 _HEADER_BYTES = 100
 _MAGIC = b"SQLite format 3\0"
 # Up to this size a whole quick_check takes less than a second; of a larger file a damaged page is found when read.
 _CHECKED_BYTES = 64 * 1024 * 1024
-
-
-def tally_bucket(slot: str) -> str:
-    """SQL for the start of the bucket of `slot`; its remainder of a time before 1970 is negative."""
-    return f"({slot} - ({slot} % {TALLY_SECONDS} + {TALLY_SECONDS}) % {TALLY_SECONDS})"
-
-
-_SCHEMA_1 = f"""
-CREATE TABLE metrics (
-    id               INTEGER PRIMARY KEY,
-    name             TEXT    NOT NULL UNIQUE,
-    interval_seconds INTEGER NOT NULL,
-    lag_seconds      INTEGER NOT NULL,
-    step_seconds     INTEGER NOT NULL,          -- all slots of the metric are multiples of it
-    first_slot       INTEGER NOT NULL           -- from here on the slots of this interval are expected
-) STRICT;
-
-CREATE TABLE slots (
-    slot         INTEGER NOT NULL,              -- seconds since 1970
-    metric_id    INTEGER NOT NULL,
-    count        INTEGER NOT NULL CHECK (count >= 0),
-    collected_ms INTEGER NOT NULL,              -- when the answer was there
-    late_ms      INTEGER NOT NULL,              -- from the planned moment to the request that was answered
-    receives     INTEGER NOT NULL,              -- more than one: it was retried
-    backfilled   INTEGER NOT NULL,
-    PRIMARY KEY (slot, metric_id)
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE tallies (
-    bucket    INTEGER NOT NULL,                 -- {TALLY_SECONDS} s of slots
-    metric_id INTEGER NOT NULL,
-    stored    INTEGER NOT NULL,
-    newest    INTEGER NOT NULL,
-    lowest    INTEGER NOT NULL,                 -- of the counts, so that a chart of a month reads 4,320 rows
-    highest   INTEGER NOT NULL,
-    total     INTEGER NOT NULL,                 -- 600 counts of 2^53 still fit
-    PRIMARY KEY (bucket, metric_id)
-) STRICT, WITHOUT ROWID;
-
-CREATE TRIGGER slots_are_tallied AFTER INSERT ON slots BEGIN
-    INSERT INTO tallies
-    VALUES ({tally_bucket("new.slot")}, new.metric_id, 1, new.slot, new.count, new.count, new.count)
-    ON CONFLICT DO UPDATE SET stored = stored + 1, newest = max(newest, new.slot),
-        lowest = min(lowest, new.count), highest = max(highest, new.count), total = total + new.count;
-END;
-
-CREATE TRIGGER slots_never_change BEFORE UPDATE ON slots BEGIN
-    SELECT raise(ABORT, 'a stored slot never changes');
-END;
-
-CREATE TABLE messages (
-    slot       INTEGER NOT NULL,
-    metric_id  INTEGER NOT NULL,
-    seconds    INTEGER NOT NULL,                -- the window is [slot, slot + seconds)
-    priority   INTEGER NOT NULL,                -- 0 live, 1 live and retried, 2 backfill
-    due_ms     INTEGER NOT NULL,                -- the planned moment
-    visible_ms INTEGER NOT NULL,                -- handed out from here on
-    sent_ms    INTEGER NOT NULL,
-    receives   INTEGER NOT NULL DEFAULT 0,
-    held       INTEGER NOT NULL DEFAULT 0,      -- 1 while somebody has it in hand
-    last_error TEXT,
-    PRIMARY KEY (slot, metric_id)
-) STRICT, WITHOUT ROWID;
-
-CREATE INDEX messages_in_turn ON messages (priority, visible_ms);
-
-CREATE TABLE dead_letters (
-    slot      INTEGER NOT NULL,
-    metric_id INTEGER NOT NULL,
-    seconds   INTEGER NOT NULL,
-    priority  INTEGER NOT NULL,
-    due_ms    INTEGER NOT NULL,
-    sent_ms   INTEGER NOT NULL,
-    died_ms   INTEGER NOT NULL,
-    receives  INTEGER NOT NULL,
-    reason    TEXT    NOT NULL,
-    PRIMARY KEY (slot, metric_id)
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE pauses (
-    metric_id INTEGER PRIMARY KEY,              -- not polled until it is resumed, also after a restart
-    since_ms  INTEGER NOT NULL
-) STRICT;
-"""
-
-_SCHEMA_2 = """
-CREATE TABLE companies (
-    company_id TEXT NOT NULL PRIMARY KEY,
-    locked_at  INTEGER NOT NULL,                -- seconds since 1970; a company without a lock has no row
-    owner      TEXT,                            -- the message that holds it
-    run        TEXT                             -- the one of its deliveries that may release it
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE points (
-    company_id  TEXT    NOT NULL,
-    month       TEXT    NOT NULL,               -- yyyymm
-    user_number TEXT    NOT NULL,
-    points      INTEGER NOT NULL CHECK (points > 0),
-    updated_at  INTEGER NOT NULL,               -- when the last one was granted, seconds since 1970
-    PRIMARY KEY (company_id, month, user_number)
-) STRICT, WITHOUT ROWID;
-"""
-
-# One script a version: user_version says how many of them the file has. Later parts add theirs at the end.
-MIGRATIONS: tuple[str, ...] = (_SCHEMA_1, _SCHEMA_2)
+_RESTORE = "move it away or restore a copy; what is missing is then backfilled"
 
 
 def open_database(path: Path, *, create: bool = False) -> apsw.Connection:
@@ -145,8 +29,8 @@ def open_database(path: Path, *, create: bool = False) -> apsw.Connection:
     as it is. Each thread needs a connection of its own.
     """
     with sqlite_errors(StoreError, path):
-        if create and (not path.exists() or path.stat().st_size == 0):
-            _create(path)
+        if create and not _is_there(path):
+            _create(path.resolve())
         _require_kizami_header(path)
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
@@ -203,7 +87,7 @@ def require_intact(path: Path) -> None:
 
 
 def _opened_to_check(path: Path) -> apsw.Connection:
-    if not path.with_name(path.name + "-wal").exists():
+    if not beside(path, "-wal").exists():
         # The file is all there is; so opened, SQLite puts nothing beside it.
         uri = f"{path.absolute().as_uri()}?immutable=1"
         return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
@@ -213,24 +97,15 @@ def _opened_to_check(path: Path) -> apsw.Connection:
     return connection
 
 
-def metric_id(ordinal: int) -> int:
-    """The id of the n-th metric: n's twenty bits in reverse (a van der Corput sequence).
-
-    Ids so made are spread evenly however many there are, so that id / 2^20 is the metric's place within the
-    interval; and since ids order both the polls and the rows, polls made together are stored together.
-    """
-    if ordinal >= ID_SPACE:
-        raise StoreError(f"more than {ID_SPACE} metrics in one database")
-    return int(f"{ordinal:020b}"[::-1], 2)
-
-
-ID_SPACE = 1 << 20
-
-_RESTORE = "move it away or restore a copy; what is missing is then backfilled"
+def beside(path: Path, ending: str) -> Path:
+    """The file that goes with the database at `path`, by whatever name that is reached."""
+    real = path.resolve()
+    return real.with_name(real.name + ending)
 
 
 def _create(path: Path) -> None:
     # Made beside and moved into place whole, so that a crash in here leaves no half-made database.
+    _refuse_orphaned_log(path)
     new = path.with_name(f"{path.name}-{os.getpid()}.new")
     new.unlink(missing_ok=True)
     try:
@@ -239,9 +114,30 @@ def _create(path: Path) -> None:
         _migrate(connection)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.close()
-        new.replace(path)
+        _put_in_place(new, path)
     finally:
         new.unlink(missing_ok=True)
+
+
+def _put_in_place(new: Path, path: Path) -> None:
+    try:
+        os.link(new, path)  # which, unlike a rename, leaves alone what another process has just made
+    except OSError:  # one is there, or the file system has no links
+        if not _is_there(path):
+            new.replace(path)
+
+
+def _is_there(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
+
+
+def _refuse_orphaned_log(path: Path) -> None:
+    # SQLite would take it for the new database's own, and write another one's pages into that.
+    log = beside(path, "-wal")
+    if _is_there(log) and not _is_there(path):
+        raise StoreError(
+            f"{log}: has rows of a database that is no longer beside it; put that one back, or move the log away"
+        )
 
 
 def _require_kizami_header(path: Path) -> None:

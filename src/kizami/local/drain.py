@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kizami.config import Config
 from kizami.local.clock import SystemClock
 from kizami.local.engine import Engine
 from kizami.local.lock import sole_daemon
 from kizami.local.options import Options
-from kizami.targets import Config
 
 RETRY_SECONDS = 0.5
 

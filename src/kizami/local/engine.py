@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from kizami.config import Config
 from kizami.errors import KizamiError, StoreError
 from kizami.local import batches
 from kizami.local.agenda import Agenda
-from kizami.local.batches import LIVE, Taken
+from kizami.local.batches import LIVE, PlanKey, Taken
 from kizami.local.bell import Bell
 from kizami.local.catch_up import CatchUp
 from kizami.local.clock import WallClock
@@ -32,9 +33,10 @@ from kizami.local.moments import from_ms, from_seconds
 from kizami.local.options import Options
 from kizami.local.schedule import Planner
 from kizami.local.service import Polled, enter_service
-from kizami.local.writer import Delivery, Errand, QueueLimits, Work, Writer
+from kizami.local.work import Errand, Work
+from kizami.local.writer import Delivery, QueueLimits, Writer
 from kizami.messages import MetricRecord
-from kizami.targets import Config, Target
+from kizami.targets import Target
 
 JUMP_MS = 1000  # the clocks have parted by more: the wall clock was set, or the machine slept
 STALL_MS = 5000  # a turn took longer: the process was stopped
@@ -89,8 +91,10 @@ class Engine:
         self.show = show
         self._new_config = new_config
         self._live = live
+        self._put_off: Config | None = None
         self._service: dict[int, Polled] = {}
         self._names: dict[int, str] = {}  # also of those that have left: their last answers may still come in
+        self._plan: set[PlanKey] = set()
         self._agenda = Agenda()
         self._in_hand: set[tuple[int, int]] = set()
         self._deliveries: deque[Delivery] = deque()
@@ -137,6 +141,7 @@ class Engine:
         self._writer.run_now(lambda connection: batches.release_all(connection, now_ms))
         self._writer.run_now(lambda connection: batches.demote_late(connection, now_ms - LATE_MS))
         self._clocks_ms = self._clock.milliseconds(), time.monotonic() * 1000
+        self._hand_over()
         self._writer.start()
         # The targets stay for good: a full collection among thousands of them would hold up the loop. And what
         # comes and goes with every poll is freed without the collector, which need not look so often.
@@ -146,13 +151,21 @@ class Engine:
 
     def _enter(self, config: Config, now_ms: int) -> None:
         service = enter_service(self._path, config.enabled_targets, self._clock.now(), spread=self._options.spread)
-        gone = [number for number, polled in self._service.items() if not _same_slots(polled, service.get(number))]
-        if gone:
-            self._errand(lambda connection: batches.drop_metrics(connection, gone))
         self._service = service
         self._names |= {number: polled.target.name for number, polled in service.items()}
         self._collecting.service = service
-        self._plan_anew(now_ms)
+        if self._live:
+            self._drop_unplanned()
+            self._plan_anew(now_ms)
+
+    def _drop_unplanned(self) -> None:
+        """What was planned for targets as they were, in this run or the last, would take the new plan's place."""
+        plan = self._plan = {polled.plan_key for polled in self._service.values()}
+        in_hand = list(self._agenda.clear())
+        self._in_hand.difference_update((taken.slot, taken.metric_id) for taken in in_hand)
+        for taken in in_hand:
+            self._accept(taken)
+        self._errand(lambda connection: batches.drop_unplanned(connection, plan))
 
     def _plan_anew(self, now_ms: int) -> None:
         """Ticks after this moment are the planner's, those before it catch-up's."""
@@ -190,6 +203,8 @@ class Engine:
             self._collecting.work = Work()
 
     def _errand(self, errand: Errand) -> None:
+        """Have it done after all that there was to be written until now, and before all that comes."""
+        self._hand_over()
         self._collecting.work.errands.append(errand)
 
     def _keep_house(self, now_ms: float) -> None:
@@ -197,13 +212,19 @@ class Engine:
         self._collecting.keep_house(now_ms)
         if not self._writer.alive:
             raise StoreError(f"{self._path}: writing has stopped; the log says why")
-        config = self._new_config()
+        if not self._writer.file_in_place:
+            raise StoreError(f"{self._path}: was moved away or deleted while it was written; start again")
+        config = self._new_config() or (None if self._writer.in_trouble else self._put_off)
         if config is not None:
             self._reload(config, int(now_ms))
 
     def _reload(self, config: Config, now_ms: int) -> None:
+        self._put_off = None
         try:
             self._enter(config, now_ms)
+        except StoreError as error:
+            self._put_off = config
+            logger.error("the new configuration has to wait", extra={"reason": str(error)})
         except KizamiError as error:
             logger.error("the new configuration is refused; the old one goes on", extra={"reason": str(error)})
         else:
@@ -247,7 +268,7 @@ class Engine:
     def _accept(self, taken: Taken) -> None:
         key = (taken.slot, taken.metric_id)
         # Handed out a second time: its visibility ran out meanwhile, or the first time could not be written.
-        if key in self._in_hand:
+        if key in self._in_hand or self._is_unplanned(taken):
             return
         self._in_hand.add(key)
         if self._stopping:
@@ -256,6 +277,10 @@ class Engine:
             self._agenda.add(taken)
         else:
             self._collecting.ask(taken)
+
+    def _is_unplanned(self, taken: Taken) -> bool:
+        """Whether it was handed out while `drop_unplanned`, which takes it off the queue, was on its way."""
+        return self._live and taken.priority == LIVE and taken.plan_key not in self._plan
 
     def _as_shown(self, row: list[int]) -> StoredRecord:
         slot, metric_id, count, collected_ms, late_ms, receives, backfilled = row
@@ -275,14 +300,3 @@ class Engine:
         self._read_deliveries()
         self._fetcher.close()
         self._bell.close()
-
-
-def _same_slots(before: Polled, now: Polled | None) -> bool:
-    """Whether messages planned for the target as it was are still right."""
-    if now is None:
-        return False
-    return (before.target.interval_seconds, before.target.lag_seconds, before.offset_ms) == (
-        now.target.interval_seconds,
-        now.target.lag_seconds,
-        now.offset_ms,
-    )

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kizami.errors import StoreError
+from kizami.local.database import beside
 
 _PATIENCE_SECONDS = 0.05
 
@@ -24,16 +25,22 @@ def sole_daemon(database: Path) -> Iterator[None]:
 
     The file beside the database stays: removing it would let a third daemon lock a new file of the same name.
     """
-    path = _lock_file(database)
+    with open_lock_file(_lock_file(database)) as handle:
+        _lock(handle, database)
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, b"%d\n" % os.getpid(), 0)
+        yield
+
+
+@contextmanager
+def open_lock_file(path: Path) -> Iterator[int]:
+    """A handle on the file, which is made if need be, for the length of a `with`; a lock on it ends there too."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise StoreError(f"{path}: cannot be made ({error.strerror}); use a --database in another place") from None
     try:
-        _lock(handle, database)
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, b"%d\n" % os.getpid(), 0)
-        yield
+        yield handle
     finally:
         os.close(handle)
 
@@ -55,7 +62,7 @@ def daemon_pid(database: Path) -> int | None:
 
 
 def _lock_file(database: Path) -> Path:
-    return database.with_name(database.name + "-lock")
+    return beside(database, "-lock")
 
 
 def _holder(handle: int) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import apsw
 
-from kizami.local.database import metric_id
+from kizami.errors import StoreError
 from kizami.local.moments import from_seconds, to_seconds
 from kizami.slots import floor_to_slot, shift
 from kizami.targets import Target
@@ -32,7 +32,19 @@ class KnownMetric:
     first_slot: datetime
 
 
+ID_SPACE = 1 << 20
 _COLUMNS = "id, name, interval_seconds, lag_seconds, step_seconds, first_slot"
+
+
+def metric_id(ordinal: int) -> int:
+    """The id of the n-th metric: n's twenty bits in reverse (a van der Corput sequence).
+
+    Ids so made are spread evenly however many there are, so that id / 2^20 is the metric's place within the
+    interval; and since ids order both the polls and the rows, polls made together are stored together.
+    """
+    if ordinal >= ID_SPACE:
+        raise StoreError(f"more than {ID_SPACE} metrics in one database")
+    return int(f"{ordinal:020b}"[::-1], 2)
 
 
 def known_metrics(connection: apsw.Connection) -> dict[str, KnownMetric]:
@@ -52,15 +64,17 @@ def register_targets(
 ) -> dict[str, KnownMetric]:
     """Make each target known; to be called in a transaction.
 
-    A new one is expected from the slot of its next tick on, so a new database has no past to catch up with. So
-    is one whose interval has changed: its old slots are another tiling of time and stay as they are.
+    A new one is expected from the slot of its next tick on, so a new database has no past to catch up with. One
+    whose interval has changed is expected from now on: its old slots are another tiling of time and stay as they
+    are, and none of them may pass for one of the new.
     """
     known = known_metrics(connection)
     for target in targets:
         metric = known.get(target.name)
         if metric is None or metric.interval_seconds != target.interval_seconds:
             next_tick = shift(floor_to_slot(now, target.interval_seconds), target.interval_seconds)
-            metric = _metric_of(target, shift(next_tick, -target.lag_seconds), metric, len(known))
+            first_slot = next_tick if metric else shift(next_tick, -target.lag_seconds)
+            metric = _metric_of(target, first_slot, metric, len(known))
         elif metric.lag_seconds != target.lag_seconds:
             metric = replace(metric, lag_seconds=target.lag_seconds)
         if metric != known.get(target.name):

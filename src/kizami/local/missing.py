@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from kizami.coverage import Gap, Span
-from kizami.local.database import TALLY_SECONDS
 from kizami.local.moments import from_seconds, to_seconds
 from kizami.local.reader import Reader
+from kizami.local.schema import TALLY_SECONDS
 
 _PIECE_SECONDS = 144 * TALLY_SECONDS  # a day at once, so that weeks of a thousand metrics fit into memory
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import apsw
 
+from kizami.config import Config
 from kizami.errors import InvalidInput, StoreError
 from kizami.local.database import open_database, sqlite_errors, transaction
 from kizami.local.metrics import known_metric
 from kizami.local.moments import from_ms, to_ms
 from kizami.slots import shorten
-from kizami.targets import Config
 
 
 def paused_metrics(connection: apsw.Connection) -> dict[str, datetime]:

@@ -6,7 +6,6 @@ are read piece by piece. Ranges are [start, end), their order is ascending, an u
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,10 +18,11 @@ import apsw
 from kizami.coverage import Completeness, Span
 from kizami.errors import StoreError
 from kizami.local.batches import BACKFILL
-from kizami.local.database import TALLY_SECONDS, open_database, sqlite_errors
+from kizami.local.database import open_database, sqlite_errors
 from kizami.local.metrics import KnownMetric, known_metric, known_metrics
 from kizami.local.moments import from_ms, from_seconds, to_ms, to_seconds
 from kizami.local.pauses import paused_metrics
+from kizami.local.schema import TALLY_SECONDS
 from kizami.messages import MetricRecord
 from kizami.readings import Lateness, QueueDepth, lateness_of
 
@@ -67,6 +67,7 @@ _NEWEST = """
 SELECT name, max(newest) FROM tallies JOIN metrics ON id = metric_id WHERE bucket >= ? GROUP BY metric_id
 """
 _RECENT_SECONDS = 3600
+_EVER_MS = 1 << 62
 
 _DEPTH = """
 SELECT ifnull(sum(NOT held AND visible_ms <= :now), 0),
@@ -153,16 +154,6 @@ class Reader:
         for slot, count, collected, late, receives, old in self._of_metric("slots", columns, metric, start, end):
             yield StoredSlot(from_seconds(slot), count, from_ms(collected), late, receives, bool(old))
 
-    def stored_slots(self, metric: str, start: datetime, end: datetime) -> Iterator[datetime]:
-        """The stored slots: what `coverage.find_gaps` wants."""
-        return (from_seconds(slot) for (slot,) in self._of_metric("slots", "row.slot", metric, start, end))
-
-    def accounted_slots(self, metric: str, start: datetime, end: datetime) -> list[datetime]:
-        """The slots that are stored, pending or dead: what `find_gaps` finds between them is missing."""
-        tables = ("slots", "messages", "dead_letters")
-        found = {slot for table in tables for (slot,) in self._of_metric(table, "row.slot", metric, start, end)}
-        return [from_seconds(slot) for slot in sorted(found)]
-
     def pending(self, metric: str, start: datetime, end: datetime) -> Iterator[PendingSlot]:
         """The metric's messages on the queue."""
         columns = "row.slot, due_ms, visible_ms, receives, held, priority, last_error"
@@ -198,16 +189,13 @@ class Reader:
         ((waiting, delayed, held, dead, oldest_ms),) = self.rows(_DEPTH, {"now": to_ms(now)})
         return QueueDepth(waiting, delayed, held, dead, oldest_ms / 1000)
 
-    def backfill_waiting(self, up_to: int) -> int:
-        """How many backfill messages are on the queue; counting stops at `up_to`."""
-        sql = f"SELECT count(*) FROM (SELECT 1 FROM messages WHERE priority = {BACKFILL} LIMIT ?)"
-        return int(self.rows(sql, (up_to,))[0][0])
+    def backfill_is_full(self, ready: int, in_all: int, now: datetime) -> bool:
+        """Whether so many backfill messages are ready to be handed out, or so many are on the queue at all."""
+        sql = f"SELECT 1 FROM messages WHERE priority = {BACKFILL} AND visible_ms <= ? LIMIT 1 OFFSET ?"
+        return bool(self.rows(sql, (to_ms(now), ready - 1)) or self.rows(sql, (_EVER_MS, in_all - 1)))
 
-    def lateness(self, start: datetime, end: datetime, metric: str | None = None) -> Lateness:
-        """The lateness of the live polls of one metric or of all."""
-        if metric is not None:
-            live = (entry.late_ms for entry in self.stored(metric, start, end) if not entry.backfilled)
-            return lateness_of(sorted(Counter(live).items()))
+    def lateness(self, start: datetime, end: datetime) -> Lateness:
+        """The lateness of the live polls."""
         return lateness_of(self.rows(_LATENESS, (to_seconds(start), to_seconds(end))))
 
     def rows(self, sql: str, bindings: apsw.Bindings | None = None) -> list[tuple[Any, ...]]:

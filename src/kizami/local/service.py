@@ -9,9 +9,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from kizami.errors import StoreError
-from kizami.local.database import ID_SPACE, open_database, sqlite_errors, transaction
+from kizami.local.batches import PlanKey
+from kizami.local.database import open_database, sqlite_errors, transaction
 from kizami.local.fetch import Profile
-from kizami.local.metrics import register_targets
+from kizami.local.metrics import ID_SPACE, register_targets
 from kizami.local.secrets import resolve_headers
 from kizami.targets import Target
 
@@ -28,6 +29,12 @@ class Polled:
     host: str
     profile: Profile
 
+    @property
+    def plan_key(self) -> PlanKey:
+        """What all of its live messages have in common."""
+        target = self.target
+        return self.metric_id, target.interval_seconds, target.lag_seconds * 1000 + self.offset_ms
+
 
 def enter_service(path: Path, targets: Iterable[Target], now: datetime, *, spread: bool) -> dict[int, Polled]:
     """The targets by metric id, each made known to the database.
@@ -35,7 +42,7 @@ def enter_service(path: Path, targets: Iterable[Target], now: datetime, *, sprea
     ConfigurationError if a secret cannot be resolved; then nothing has changed.
     """
     headers = {target: resolve_headers(target) for target in targets}
-    connection = open_database(path, create=True)
+    connection = open_database(path)
     try:
         with sqlite_errors(StoreError, path), transaction(connection):
             known = register_targets(connection, headers, now)

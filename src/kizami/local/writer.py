@@ -11,18 +11,19 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import apsw
 
 from kizami.errors import StoreError
 from kizami.local import batches
-from kizami.local.batches import BACKFILL, LIVE, RETRY, Rows, Taken
+from kizami.local.batches import BACKFILL, LIVE, RETRY, Taken
 from kizami.local.clock import WallClock
 from kizami.local.database import explain, open_database, sqlite_errors, transaction
+from kizami.local.work import Errand, Work
 
 LOOK_AHEAD_MS = 5000  # how long a commit may take before a poll is late for it
 HELD_LIMIT = 50_000  # results and plans kept in memory while nothing can be written
@@ -33,62 +34,6 @@ _TROUBLE_SECONDS = 1.0
 _LIVE_LIMIT = 5000
 
 logger = logging.getLogger(__name__)
-
-Errand = Callable[[apsw.Connection], None]
-
-
-@dataclass(slots=True)
-class Work:
-    """What the next transaction has to write; the columns are those of `batches`.
-
-    `afterwards` is for the loop to call once all of it, and whatever was handed over before, is durable.
-    """
-
-    errands: list[Errand] = field(default_factory=list)
-    afterwards: list[Callable[[], None]] = field(default_factory=list)
-    stored: Rows = field(default_factory=list)
-    sent: Rows = field(default_factory=list)
-    failed: Rows = field(default_factory=list)
-    buried: Rows = field(default_factory=list)
-    removed: Rows = field(default_factory=list)
-    unasked: Rows = field(default_factory=list)
-    unanswered: Rows = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return sum(map(len, self._lists()))
-
-    def absorb(self, later: Work) -> None:
-        """Add what came later."""
-        for mine, theirs in zip(self._lists(), later._lists(), strict=True):
-            mine.extend(theirs)
-
-    def settled(self) -> Iterator[tuple[int, int]]:
-        """The slot and metric of every message that is in nobody's hands once this is written."""
-        for rows in (self.stored, self.failed, self.buried, self.removed, self.unasked, self.unanswered):
-            for row in rows:
-                yield row[0], row[1]
-
-    def _lists(self) -> list[list[Any]]:
-        return [getattr(self, name) for name in self.__slots__]
-
-    def write(self, connection: apsw.Connection, now_ms: int) -> None:
-        """Write all of it; safe to repeat as a whole after a failure."""
-        for errand in self.errands:
-            errand(connection)
-        if self.stored:
-            batches.store(connection, self.stored)
-        if self.sent:  # after the results: what was polled before it could be sent is stored by now
-            batches.send(connection, self.sent, LIVE, now_ms)
-        if self.removed:
-            batches.remove(connection, self.removed)
-        if self.failed or self.buried:
-            batches.fail(connection, self.failed + self.buried)
-        if self.buried:
-            batches.bury(connection, self.buried, now_ms)
-        if self.unasked:
-            batches.give_back(connection, self.unasked, counted=False)
-        if self.unanswered:
-            batches.give_back(connection, self.unanswered, counted=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +71,9 @@ class Writer:
         self._deliver = deliver
         self._old_room = old_room
         self._connection = open_database(path, create=True)
+        self._file = _identity(path)
         self._handed_over: deque[Work] = deque()
-        self._unwritten = Work()
+        self._unwritten: list[Work] = []  # in the order in which it was handed over
         # How much was handed over, counted by the loop, and how much of it is written, counted by the thread.
         self._submitted = self._written = 0
         self._wake = threading.Event()
@@ -152,6 +98,16 @@ class Writer:
     def alive(self) -> bool:
         """Whether the thread is at work."""
         return self._thread.is_alive()
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether the last thing to be written was refused."""
+        return self._trouble is not None
+
+    @property
+    def file_in_place(self) -> bool:
+        """Whether the file that is written is still the one of that name."""
+        return _identity(self._path) == self._file
 
     @property
     def backlog(self) -> int:
@@ -181,6 +137,9 @@ class Writer:
         if self._thread.ident is not None:
             self._thread.join(timeout_seconds)
         if not self._thread.is_alive():
+            if not self.file_in_place:  # then SQLite would leave rows in the log beside the old name
+                with suppress(apsw.Error):
+                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._connection.close()
 
     def _run(self) -> None:
@@ -196,7 +155,7 @@ class Writer:
 
     def _turn(self) -> None:
         while self._handed_over:
-            self._unwritten.absorb(self._handed_over.popleft())
+            self._gather(self._handed_over.popleft())
         now_ms = int(self._clock.milliseconds())
         with self._busy:
             try:
@@ -207,21 +166,31 @@ class Writer:
             if delivery.taken or delivery.written:
                 self._deliver(delivery)
 
+    def _gather(self, work: Work) -> None:
+        """One batch is cheaper than two, but an errand must find what was handed over before it, and no more."""
+        if self._unwritten and not work.errands:
+            self._unwritten[-1].absorb(work)
+        else:
+            self._unwritten.append(work)
+
     def _write_and_take(self, now_ms: int) -> Delivery:
-        work = self._unwritten
-        if not work and not self._due(now_ms):
-            return Delivery([], work)
+        if not self._unwritten and not self._due(now_ms):
+            return Delivery([], Work())
         hidden_until_ms = now_ms + LOOK_AHEAD_MS + round(self._limits.visibility_seconds * 1000)
         with transaction(self._connection):
-            work.write(self._connection, now_ms)
+            for work in self._unwritten:
+                work.write(self._connection, now_ms)
             due = self._due(now_ms)
             limit = self._limits.receive_limit
             taken = batches.take(self._connection, due, hidden_until_ms, limit, now_ms, sole=True)
         self._allowance.spend(sum(message.priority != LIVE for message in taken))
-        self._unwritten = Work()
-        self._written += len(work)
-        self._recover(work)
-        return Delivery(taken, work)
+        written, *later = self._unwritten or [Work()]
+        for work in later:
+            written.absorb(work)
+        self._unwritten = []
+        self._written += len(written)
+        self._recover(written)
+        return Delivery(taken, written)
 
     def _due(self, now_ms: int) -> list[Taken]:
         """Live messages ahead of their moment, then retried and backfilled ones as far as there is room."""
@@ -243,7 +212,8 @@ class Writer:
         until_ms = now_ms + LOOK_AHEAD_MS
         planned = [
             Taken(slot, metric_id, seconds, LIVE, due_ms, 1)
-            for slot, metric_id, seconds, due_ms, _ in self._unwritten.sent
+            for work in self._unwritten
+            for slot, metric_id, seconds, due_ms, _ in work.sent
             if due_ms <= until_ms
         ]
         try:
@@ -256,7 +226,7 @@ class Writer:
         if trouble != self._trouble:
             logger.error(
                 "the database cannot be written; results are held in memory",
-                extra={"database": str(self._path), "reason": trouble, "held": len(self._unwritten)},
+                extra={"database": str(self._path), "reason": trouble, "held": self.backlog},
             )
         self._trouble = trouble
 
@@ -264,6 +234,14 @@ class Writer:
         if self._trouble:
             logger.warning("the database can be written again", extra={"written": len(work.stored)})
         self._trouble = None
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 class _Allowance:

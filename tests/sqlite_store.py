@@ -1,4 +1,4 @@
-"""The metric store on one machine: one row of the SQLite file for each (metric, slot)."""
+"""The store on one machine as a `ports.MetricStore`: the statement of the daemon's writer, a record at a time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Lock
 
 from kizami.errors import StoreError
+from kizami.local import batches
 from kizami.local.database import open_database, sqlite_errors, transaction
 from kizami.local.metrics import register_slot
 from kizami.local.moments import to_ms, to_seconds
@@ -30,11 +31,10 @@ class SqliteMetricStore:
         slot = to_seconds(record.slot)
         with self._turn, sqlite_errors(StoreError, self._path), transaction(self._connection):
             metric = register_slot(self._connection, record.metric, record.slot, gcd(60, slot))
-            self._connection.execute(
-                "INSERT INTO slots VALUES (?, ?, ?, ?, 0, 1, 0) ON CONFLICT DO NOTHING",
-                (slot, metric.id, record.count, to_ms(record.collected_at)),
-            )
-            return PutOutcome.STORED if self._connection.changes() else PutOutcome.DUPLICATE
+            there = "SELECT 1 FROM slots WHERE slot = ? AND metric_id = ?"
+            duplicate = self._connection.execute(there, (slot, metric.id)).fetchone()
+            batches.store(self._connection, [[slot, metric.id, record.count, to_ms(record.collected_at), 0, 1, 0]])
+            return PutOutcome.DUPLICATE if duplicate else PutOutcome.STORED
 
     def query(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
         return self._reader.records(metric, start, end)
