@@ -33,7 +33,7 @@ from kizami.ports import LockStore, PointStore
 ZONE = ZoneInfo("America/Sao_Paulo")
 BEGINNING = datetime(2018, 10, 31, 12, 0, tzinfo=UTC)
 USERS = ("u1", "u2")
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 120
 
 _companies = itertools.count()
 

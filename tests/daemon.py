@@ -20,7 +20,14 @@ from kizami.local.reader import Reader
 from kizami.slots import parse_instant
 
 SOURCES = Path(__file__).parent.parent / "src"
-PATIENCE_SECONDS = 60  # of a machine that is busy with something else; nothing waits longer than it must
+PATIENCE_SECONDS = 120  # of a machine that is busy with something else; nothing waits longer than it must
+
+
+def write_whole(path: Path, text: str) -> None:
+    """As an editor saves: whoever looks finds the old text or the new one, never half of it."""
+    beside = path.with_name(f"{path.name}.new")
+    beside.write_text(text)
+    beside.replace(path)
 
 
 def toml(targets: Sequence[Mapping[str, Any]]) -> str:
@@ -94,8 +101,9 @@ class Daemon:
         return self.rows[:count]
 
     def log(self) -> list[dict[str, Any]]:
-        """Its log lines so far."""
-        return [json.loads(line) for line in self.log_file.read_text().splitlines()]
+        """Its log lines so far; one that is just being written is none yet."""
+        whole, _, _ = self.log_file.read_text().rpartition("\n")
+        return [json.loads(line) for line in whole.splitlines()]
 
     def wait_for_log(self, message: str, times: int = 1) -> dict[str, Any]:
         """The log line with these words, the first or a later one."""
@@ -112,7 +120,8 @@ class Daemon:
     def _read(self) -> None:
         assert self.process.stdout
         for line in self.process.stdout:
-            self.rows.append(json.loads(line))
+            if line.endswith("\n"):  # who is killed may leave half a line
+                self.rows.append(json.loads(line))
 
 
 def _obey_permissions() -> None:

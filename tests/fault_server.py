@@ -4,7 +4,8 @@
     with FaultServer(status(500), then=answer()) as server:   # the first one this, all others that
 
 A behaviour is a function of the Exchange it is to handle; it says nothing, part of an answer, or all of it.
-`server.requests` has what was asked, `server.connections` how often somebody connected.
+`server.requests` has what was asked, `server.connections` how often somebody connected, `server.closed` how many
+of these connections are over.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import struct
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from types import TracebackType
 from typing import BinaryIO
 from urllib.parse import parse_qs, urlsplit
@@ -123,19 +125,19 @@ def hang_in_body(exchange: Exchange) -> None:
 
 
 def drip_headers(exchange: Exchange) -> None:
-    exchange.drip(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 50, 0.05)
+    exchange.drip(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 1000, 0.05)
 
 
 def drip_body(exchange: Exchange) -> None:
     """Each byte well within any timeout of a single read."""
-    exchange.write(head(1000))
-    exchange.drip(b" " * 1000, 0.05)
+    exchange.write(head(6000))
+    exchange.drip(b" " * 6000, 0.05)
 
 
 def drip_body_until_closed(exchange: Exchange) -> None:
     """The same without a length, so that the client's library lets go of the socket early."""
     exchange.write(head(None, Connection="close"))
-    exchange.drip(b" " * 1000, 0.05)
+    exchange.drip(b" " * 6000, 0.05)
     exchange.keep = False
 
 
@@ -187,9 +189,15 @@ def endless_chunks(exchange: Exchange) -> None:
         exchange.write(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
 
 
+@cache
+def _bomb() -> bytes:
+    """Made once: whoever is asked every second could not keep up with making it."""
+    return gzip.compress(b" " * 100_000_000, compresslevel=1)[:60_000]
+
+
 def gzip_bomb(exchange: Exchange) -> None:
     """100 MB of spaces in 100 kB."""
-    body = gzip.compress(b" " * 100_000_000, compresslevel=1)[:60_000]
+    body = _bomb()
     exchange.write(head(len(body), Content_Encoding="gzip") + body)
 
 
@@ -205,6 +213,7 @@ def answer_then_say_408(exchange: Exchange) -> None:
     answer()(exchange)
     exchange.stopping.wait(0.1)
     exchange.write(head(0, 408, Connection="close"))
+    exchange.keep = False
 
 
 def answer_then_reset(exchange: Exchange) -> None:
@@ -227,12 +236,13 @@ class FaultServer:
     ) -> None:
         self.requests: list[SeenRequest] = []
         self.connections = 0
+        self.closed = 0
         self._behaviours = list(behaviours[:-1] if then is None else behaviours)
         self._then = then or behaviours[-1]
         self._tls = tls
         self._stopping = threading.Event()
         self._lock = threading.Lock()
-        self._listener = socket.create_server(("127.0.0.1", port), backlog=64)
+        self._listener = socket.create_server(("127.0.0.1", port), backlog=1024)
         self._open: list[socket.socket] = []
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._listener.getsockname()[1]}"
 
@@ -277,6 +287,8 @@ class FaultServer:
                     pass
         except OSError:
             connection.close()  # the other side is gone, which is what many of the tests are about
+        with self._lock:
+            self.closed += 1
 
     def _handle(self, request: SeenRequest, connection: socket.socket) -> bool:
         with self._lock:
@@ -300,8 +312,12 @@ def read_request(stream: BinaryIO) -> SeenRequest | None:
     return SeenRequest(line[0], line[1], headers, body)
 
 
+_held: list[socket.socket] = []
+
+
 def refused_url() -> str:
-    """A URL on which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+    """A URL on which nobody listens; the port stays taken, so that nobody ever does."""
+    holder = socket.socket()
+    holder.bind(("127.0.0.1", 0))
+    _held.append(holder)
+    return f"http://127.0.0.1:{holder.getsockname()[1]}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -19,16 +18,6 @@ class LambdaContext:
 
     def get_remaining_time_in_millis(self) -> int:
         return int(self._seconds * 1000)
-
-
-class RunningContext:
-    """The context of an invocation that began with `seconds`, as the clock runs."""
-
-    def __init__(self, seconds: float) -> None:
-        self._end = monotonic() + seconds
-
-    def get_remaining_time_in_millis(self) -> int:
-        return int((self._end - monotonic()) * 1000)
 
 
 def scheduled_event(time: object = "2025-12-02T10:23:00Z") -> dict[str, Any]:

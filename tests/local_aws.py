@@ -16,7 +16,7 @@ from types_boto3_dynamodb import DynamoDBClient
 from types_boto3_sqs import SQSClient
 
 from fetched_tools import dynamodb_local
-from local_processes import free_port, listens, running, wait_for
+from local_processes import hold_port, listens, running, wait_for
 
 REGION = "us-east-1"
 ACCESS_KEY, SECRET_KEY = "AKIDEXAMPLE", "test-secret-key"
@@ -56,15 +56,29 @@ def moto_server() -> Iterator[str]:
 
 
 @contextmanager
+def moto_in_this_process() -> Iterator[str]:
+    """A moto server whose clock a test can set; gives its endpoint."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    try:
+        yield "http://{}:{}".format(*server.get_host_and_port())
+    finally:
+        server.stop()
+
+
+@contextmanager
 def dynamodb_local_server() -> Iterator[str]:
     """Amazon's DynamoDB Local in memory; gives its endpoint."""
-    home, port = dynamodb_local(), free_port()
-    options = ["-port", str(port), "-sharedDb", "-disableTelemetry", "-inMemory"]
+    home = dynamodb_local()
     library = f"-Djava.library.path={home / 'DynamoDBLocal_lib'}"
-    command = ["java", "-Xmx256m", library, "-jar", str(home / "DynamoDBLocal.jar"), *options]
-    with running(command, clean_environment()) as words:
-        wait_for(lambda: listens(port), words)
-        yield f"http://127.0.0.1:{port}"
+    command = ["java", "-Xmx256m", library, "-jar", str(home / "DynamoDBLocal.jar")]
+    with hold_port() as port:
+        options = ["-port", str(port), "-sharedDb", "-disableTelemetry", "-inMemory"]
+        with running([*command, *options], clean_environment()) as words:
+            wait_for(lambda: listens(port), words)
+            yield f"http://127.0.0.1:{port}"
 
 
 def _client(service: str, endpoint: str) -> Any:

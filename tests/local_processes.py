@@ -25,10 +25,10 @@ def running(command: list[str], environment: Mapping[str, str]) -> Iterator[Word
             yield lambda: os.pread(output.fileno(), 10_000_000, 0).decode()
         finally:
             process.terminate()
-            process.wait(timeout=30)
+            process.wait(timeout=60)
 
 
-def wait_for(condition: Callable[[], T | None], words: Words, seconds: float = 60) -> T:
+def wait_for(condition: Callable[[], T | None], words: Words, seconds: float = 120) -> T:
     """What `condition` gives as soon as it gives anything."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -38,11 +38,17 @@ def wait_for(condition: Callable[[], T | None], words: Words, seconds: float = 6
     raise AssertionError(f"not ready after {seconds} s; the program said: {words()}")
 
 
-def free_port() -> int:
-    """A port on the loopback that nobody has, for programs that cannot pick their own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@contextmanager
+def hold_port() -> Iterator[int]:
+    """A port on the loopback for a program that cannot pick its own, kept from everybody else until the end.
+
+    It is bound and not listened on, so whoever connects is refused until the program, which as servers do asks to
+    reuse the address, listens there; and again whenever it does not.
+    """
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
 
 
 def listens(port: int) -> bool:

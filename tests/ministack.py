@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -19,6 +18,7 @@ import boto3
 from botocore.config import Config
 
 from conftest import skip_for_lack_of
+from local_processes import hold_port, listens
 from template import Template, listed
 
 PROGRAM = Path(__file__).parents[1] / ".tools/ministack/bin/ministack"
@@ -66,15 +66,19 @@ class LocalAws:
             )
         return self._clients[service]
 
-    def deploy(self, template: Template, name: str) -> DeployedStack:
-        """Upload the assets and create the stack, as `cdk deploy` would."""
+    def deploy(self, template: Template, name: str, *, rules: bool = True) -> DeployedStack:
+        """Upload the assets and create the stack, as `cdk deploy` would; without `rules`, only the test calls its
+        functions, from the very start."""
         self._upload_assets(template)
         cloudformation = self.client("cloudformation")
-        body = json.dumps(for_ministack(template.document, name, self.mock_api_url(name)))
+        document = for_ministack(template.document, name, self.mock_api_url(name))
+        if not rules:
+            _disable_rules(document["Resources"])
+        body = json.dumps(document)
         self.client("s3").put_object(Bucket=ASSETS, Key=f"{name}.json", Body=body.encode())
         url = f"{self.endpoint}/{ASSETS}/{name}.json"  # as a body, CloudFormation takes no more than 50 KB
         cloudformation.create_stack(StackName=name, TemplateURL=url, Capabilities=["CAPABILITY_IAM"])
-        stack = wait_until(lambda: _finished(cloudformation, name), 60, f"the deployment of {name}")
+        stack = wait_until(lambda: _finished(cloudformation, name), 240, f"the deployment of {name}")
         assert stack["StackStatus"] == "CREATE_COMPLETE", _failures(cloudformation, name)
         return DeployedStack(self, template, stack)
 
@@ -96,13 +100,6 @@ class DeployedStack:
         answer = aws.client("cloudformation").describe_stack_resources(StackName=self.name)
         self._physical = {r["LogicalResourceId"]: r["PhysicalResourceId"] for r in answer["StackResources"]}
         self._template = template
-
-    def stop_rules(self) -> None:
-        """From now on, only the test calls its functions."""
-        events = self.aws.client("events")
-        for rule in events.list_rules()["Rules"]:
-            if rule["Name"].startswith(self.name):
-                events.disable_rule(Name=rule["Name"])
 
     def delete(self) -> None:
         """Its rules would go on firing."""
@@ -205,6 +202,12 @@ def for_ministack(document: dict[str, Any], name: str, mock_api_url: str) -> dic
     return document
 
 
+def _disable_rules(resources: dict[str, Any]) -> None:
+    for resource in resources.values():
+        if resource["Type"] == "AWS::Events::Rule":
+            resource["Properties"]["State"] = "DISABLED"
+
+
 def _leave_out(resources: dict[str, Any], *kinds: str) -> None:
     """Remove resources of these types, routes to them, and waiting for them."""
     gone = {id for id, resource in resources.items() if resource["Type"] in kinds}
@@ -254,10 +257,7 @@ def local_aws(auth: bool = True) -> Iterator[LocalAws]:
     """A running ministack on the loopback, with a directory of its own that goes with it."""
     if not PROGRAM.exists():
         skip_for_lack_of("ministack (the local AWS)", "make .tools/ministack/.done")
-    with tempfile.TemporaryDirectory(prefix="kizami-aws-") as scratch, socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-        probe.close()
+    with tempfile.TemporaryDirectory(prefix="kizami-aws-") as scratch, hold_port() as port:
         log = Path(scratch) / "ministack.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -268,11 +268,11 @@ def local_aws(auth: bool = True) -> Iterator[LocalAws]:
                 start_new_session=True,  # its functions are processes of their own: all go together
             )
         try:
-            wait_until(lambda: _answers(port, process), 60, f"ministack: {log.read_text()[-2000:]}")
+            wait_until(lambda: _answers(port, process), 120, f"ministack: {log.read_text()[-2000:]}")
             yield LocalAws(port, log)
         finally:
             os.killpg(process.pid, signal.SIGKILL)  # it keeps nothing, and its farewell takes half a minute
-            process.wait(timeout=30)
+            process.wait(timeout=60)
 
 
 def _environment(port: int, scratch: str, auth: bool) -> dict[str, str]:
@@ -297,5 +297,4 @@ def _environment(port: int, scratch: str, auth: bool) -> dict[str, str]:
 
 def _answers(port: int, process: subprocess.Popen[bytes]) -> bool:
     assert process.poll() is None, "ministack ended"
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+    return listens(port)

@@ -42,7 +42,7 @@ class PolledApi:
 
     def _pass_on(self, target: str) -> tuple[int, bytes]:
         try:
-            with urllib.request.urlopen(f"{self.upstream}{target}", timeout=9, context=self._tls) as answer:
+            with urllib.request.urlopen(f"{self.upstream}{target}", timeout=60, context=self._tls) as answer:
                 return answer.status, answer.read()
         except urllib.error.HTTPError as error:
             with error:

@@ -12,6 +12,9 @@ from pathlib import Path
 @contextmanager
 def sole_use_of_port(port: int) -> Iterator[None]:
     """Wait until no other test uses the port, and keep it for the length of a `with`."""
-    with (Path(tempfile.gettempdir()) / f"kizami-tests-port-{port}").open("w") as file:
+    path = Path(tempfile.gettempdir()) / f"kizami-tests-port-{port}"
+    if not path.exists():  # another user's may be locked as well as ours, but not written to
+        path.touch()
+    with path.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from browser.conftest import OpenPage
+from daemon import wait_for
 from dashboard_home import CALLS, HOSTILE, ORDERS, FixedClock, build_home, served, slot_before
 from kizami.dashboard.local_source import LocalSource
 from kizami.dashboard.server import DashboardServer
@@ -72,12 +73,17 @@ def test_it_shows_the_verdict_the_tiles_and_every_state(open_page: OpenPage, url
 def test_the_chart_has_a_hole_where_slots_are_missing(open_page: OpenPage, url: str) -> None:
     """No line crosses the hole: the pixels of the line's colour stop at its edges."""
     page = until_live(open_page(f"{url}/?metric={CALLS}&from={slot(100)}&to={slot(20)}", color_scheme="light"))
-    columns = page.evaluate(LINE_COLUMNS)
+    columns = wait_for(lambda: drawn_columns(page), "the line")
     width = len(columns)
     # Slots 65 to 60 of the 80 that are shown, seen from the left.
     hole = columns[int(width * (100 - 64.5) / 80) : int(width * (100 - 60.5) / 80)]
     assert not any(hole)
-    assert sum(columns) > width * 0.8
+
+
+def drawn_columns(page: Page) -> list[bool] | None:
+    """Which columns of the chart have a piece of the line in them, once most have."""
+    columns = page.evaluate(LINE_COLUMNS)
+    return columns if sum(columns) > len(columns) * 0.8 else None
 
 
 LINE_COLUMNS = """() => {

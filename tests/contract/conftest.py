@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from kizami.local.dead_letters import DeadLetters
 from kizami.local.queue import SqliteQueue
 from kizami.messages import write_message
 from kizami.ports import MetricStore
-from local_aws import create_metrics_table, create_queue, lead_to, sqs_at
+from local_aws import create_metrics_table, create_queue, lead_to, moto_in_this_process, sqs_at
 from sqlite_store import SqliteMetricStore
 from twins import ManualClock, MemoryMetricStore, MemoryQueue, QueueKit
 
@@ -75,15 +76,25 @@ def _sqlite_kit(path: Path) -> QueueKit:
     return QueueKit(queue, clock.advance, lambda: [write_message(letter.message) for letter in letters.newest()])
 
 
+@pytest.fixture(scope="module")
+def sqs_endpoint() -> Iterator[str]:
+    """SQS as moto plays it, here, so that its time is the test's."""
+    with moto_in_this_process() as endpoint:
+        yield endpoint
+
+
 def _moto_kit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> QueueKit:
-    endpoint = request.getfixturevalue("moto_endpoint")
+    endpoint, clock = request.getfixturevalue("sqs_endpoint"), ManualClock(datetime.now(UTC))
+    monkeypatch.setattr("moto.sqs.models.unix_time_millis", lambda: clock.now().timestamp() * 1000)
     lead_to(endpoint, monkeypatch)
     dead_letter_url = create_queue(endpoint)
     redrive = {"deadLetterTargetArn": _arn(endpoint, dead_letter_url), "maxReceiveCount": str(MAX_RECEIVES)}
     attributes = {"VisibilityTimeout": str(VISIBILITY_SECONDS), "RedrivePolicy": json.dumps(redrive)}
     queue = SqsQueue(create_queue(endpoint, attributes))
-    # Its clock is the wall's: a little more than the time asked for has certainly passed.
-    return QueueKit(queue, lambda seconds: time.sleep(seconds + 0.2), lambda: _bodies(endpoint, dead_letter_url))
+    # moto shows a message again after its time, not at it.
+    return QueueKit(
+        queue, lambda seconds: clock.advance(seconds + 0.001), lambda: _bodies(endpoint, dead_letter_url)
+    )
 
 
 def _arn(endpoint: str, url: str) -> str:

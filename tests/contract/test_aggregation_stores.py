@@ -101,14 +101,14 @@ def race(stores: Stores, work: Callable[[Stores, int], Any], racers: int = 8) ->
 
     def run(number: int) -> None:
         own = stores.again()
-        start.wait(30)
+        start.wait(120)
         answers[number] = work(own, number)
 
     threads = [threading.Thread(target=run, args=[number]) for number in range(racers)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     return answers
 
 

@@ -21,6 +21,7 @@ from kizami.local.missing import count_missing
 from kizami.local.reader import Reader
 from kizami.mock_api.server import MockServer
 from seeded import T0, at, bury_slots, make_database, queue_slots
+from sole_port import sole_use_of_port
 
 HOUR = ("--from", "2025-12-02T09:00:00Z", "--to", "2025-12-02T10:00:00Z")
 SLOTS, KEPT = 720, 620
@@ -28,7 +29,7 @@ SPAN = Span(T0, at(SLOTS), 5)
 
 
 def configure(home: Path, url: str, settings: str = "") -> None:
-    (home / "kizami.toml").write_text(f'[[targets]]\nname = "calls"\nurl = "{url}"\n{settings}')
+    (home / "kizami.toml").write_text(f'[[targets]]\nname = "calls"\nurl = "{url}"\ntimeout = "60s"\n{settings}')
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def running(home: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 60) -> None:
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
@@ -86,7 +87,8 @@ def test_without_a_daemon_it_collects_the_missing_slots_itself(home: Path) -> No
 
 def test_without_a_daemon_it_serves_the_mock_api_that_the_seed_target_asks(tmp_path: Path) -> None:
     make_database(tmp_path / "kizami.db", {"ai_response_count": range(SLOTS - 3)})
-    found = run_process("backfill", "--gaps", *HOUR, cwd=tmp_path)
+    with sole_use_of_port(3000):
+        found = run_process("backfill", "--gaps", *HOUR, cwd=tmp_path)
     assert (found.code, found.err.splitlines()[-1]) == (OK, "kizami: 3 slots stored"), found.err
 
 
@@ -141,7 +143,7 @@ def test_interrupted_it_says_how_to_go_on(tmp_path: Path) -> None:
         with running(tmp_path, "backfill", "--gaps", *HOUR) as process:
             wait_until(lambda: server.requests, "the first request")
             process.send_signal(signal.SIGINT)
-            _, words = process.communicate(timeout=30)
+            _, words = process.communicate(timeout=60)
     assert process.returncode == INTERRUPTED
     assert "interrupted; what is queued stays queued, and the same command goes on from here" in words
     assert "Traceback" not in words

@@ -22,7 +22,7 @@ APP = f"{sys.executable} -m infra.app"
 # What `make destroy` says to cdk.
 DESTROY = re.search(r"^destroy:.*\n\t@\$\(CDK\) (.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -42,7 +42,7 @@ def cdk_command() -> None:
 def run(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     env = {**environment, "PATH": f"{NODE}:{os.environ['PATH']}"}
     return subprocess.run(
-        command, cwd=ROOT, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=200
+        command, cwd=ROOT, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=400
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 import requests
 
+from daemon import wait_for
 from dashboard_home import CALLS, HOSTILE, INTERVAL, ORDERS, FixedClock, build_home, served, slot_before
 from fetched_tools import prometheus
 from kizami.dashboard.local_source import LocalSource
@@ -20,7 +20,7 @@ from kizami.dashboard.server import DashboardServer
 from kizami.local import batches
 from kizami.local.database import open_database, transaction
 from kizami.local.moments import to_seconds
-from local_processes import free_port
+from local_processes import hold_port
 
 NOW = datetime(2025, 12, 2, 10, 0, tzinfo=UTC)
 SECONDS = to_seconds(NOW)
@@ -44,14 +44,14 @@ def promtool() -> Path:
 
 def run(*command: object, text: str | None = None) -> str:
     done = subprocess.run(
-        [*map(str, command)], input=text, capture_output=True, text=True, timeout=60, check=False
+        [*map(str, command)], input=text, capture_output=True, text=True, timeout=90, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
 def ask(url: str, path: str, status: int = 200, **parameters: object) -> Any:
-    answer = requests.get(f"{url}/prometheus/api/v1/{path}", params=parameters, timeout=10)
+    answer = requests.get(f"{url}/prometheus/api/v1/{path}", params=parameters, timeout=90)
     assert answer.status_code == status, answer.text
     return answer.json()["data" if status == 200 else "error"]
 
@@ -59,20 +59,20 @@ def ask(url: str, path: str, status: int = 200, **parameters: object) -> Any:
 class TestScraping:
     def test_promtool_finds_nothing_wrong_with_the_metrics(self, url: str, promtool: Path) -> None:
         for accept in ("text/plain", "application/openmetrics-text;version=1.0.0"):
-            answer = requests.get(f"{url}/metrics", headers={"Accept": accept}, timeout=10)
+            answer = requests.get(f"{url}/metrics", headers={"Accept": accept}, timeout=90)
             assert run(promtool, "check", "metrics", text=answer.text) == ""
 
     def test_openmetrics_has_its_type_and_its_end(self, url: str) -> None:
         accept = "application/openmetrics-text; version=1.0.0, text/plain;q=0.5"
-        answer = requests.get(f"{url}/metrics", headers={"Accept": accept}, timeout=10)
+        answer = requests.get(f"{url}/metrics", headers={"Accept": accept}, timeout=90)
         assert answer.headers["content-type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"
         assert answer.text.endswith("\n# EOF\n")
-        plain = requests.get(f"{url}/metrics", timeout=10)
+        plain = requests.get(f"{url}/metrics", timeout=90)
         assert plain.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
         assert answer.text == plain.text + "# EOF\n"
 
     def test_the_numbers_are_those_of_the_page(self, url: str) -> None:
-        lines = requests.get(f"{url}/metrics", timeout=10).text.splitlines()
+        lines = requests.get(f"{url}/metrics", timeout=90).text.splitlines()
         assert 'kizami_last_minute_slots{state="stored"} 24' in lines
         assert "kizami_dead_letters 1" in lines
         assert "kizami_missing_slots 6" in lines
@@ -95,7 +95,7 @@ class TestQuerying:
 
     def test_a_query_may_be_posted_as_grafana_does(self, url: str) -> None:
         body = {"query": CALLS, "start": SECONDS - 60, "end": SECONDS, "step": 5}
-        answer = requests.post(f"{url}/prometheus/api/v1/query_range", data=body, timeout=10).json()["data"]
+        answer = requests.post(f"{url}/prometheus/api/v1/query_range", data=body, timeout=90).json()["data"]
         (series,) = answer["result"]
         assert series["metric"] == {"__name__": CALLS, "job": "kizami"}
         assert series["values"][-1] == [SECONDS, "0"]
@@ -161,7 +161,13 @@ class TestQuerying:
 
 
 @pytest.fixture(scope="module")
-def oracle(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def reserved_port() -> Iterator[int]:
+    with hold_port() as port:
+        yield port
+
+
+@pytest.fixture(scope="module")
+def oracle(path: Path, reserved_port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real Prometheus with the same samples."""
     tools, scratch = prometheus(), tmp_path_factory.mktemp("oracle")
     source = LocalSource(path)
@@ -174,7 +180,7 @@ def oracle(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
     (scratch / "samples.txt").write_text("".join(lines) + "# EOF\n")
     (scratch / "prometheus.yml").write_text("")
     run(tools / "promtool", "tsdb", "create-blocks-from", "openmetrics", scratch / "samples.txt", scratch / "data")
-    address = f"127.0.0.1:{free_port()}"
+    address = f"127.0.0.1:{reserved_port}"
     command = [
         tools / "prometheus",
         f"--config.file={scratch}/prometheus.yml",
@@ -186,28 +192,23 @@ def oracle(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
     ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        _wait_for(f"http://{address}/-/ready")
+        wait_for(lambda: _is_ready(f"http://{address}/-/ready"), "Prometheus")
         yield f"http://{address}"
     finally:
         process.kill()
         process.wait()
 
 
-def _wait_for(url: str) -> None:
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            if requests.get(url, timeout=5).ok:
-                return
-        except requests.ConnectionError:
-            pass
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+def _is_ready(url: str) -> bool:
+    try:
+        return requests.get(url, timeout=5).ok
+    except (requests.ConnectionError, requests.Timeout):
+        return False
 
 
 def values(url: str, query: str, start: float, end: float, step: float) -> dict[str, list[tuple[float, float]]]:
     parameters = {"query": query, "start": start, "end": end, "step": step}
-    answer = requests.get(f"{url}/api/v1/query_range", params=parameters, timeout=20).json()
+    answer = requests.get(f"{url}/api/v1/query_range", params=parameters, timeout=90).json()
     assert answer["status"] == "success", answer
     return {
         json.dumps(series["metric"], sort_keys=True): [
@@ -264,7 +265,7 @@ def test_what_is_read_from_the_tallies_is_the_same_as_from_the_samples(
 def test_an_instant_query_of_a_range_gives_the_samples(url: str, oracle: str) -> None:
     def samples(server: str) -> list[list[Any]]:
         parameters = {"query": "calls[40s] offset 5m", "time": SECONDS + 1}
-        answer = requests.get(f"{server}/api/v1/query", params=parameters, timeout=20).json()["data"]
+        answer = requests.get(f"{server}/api/v1/query", params=parameters, timeout=90).json()["data"]
         assert answer["resultType"] == "matrix"
         return answer["result"][0]["values"]  # type: ignore[no-any-return]
 
@@ -280,8 +281,8 @@ def test_a_hostile_label_value_is_escaped(tmp_path: Path, promtool: Path) -> Non
         batches.store(connection, [[SECONDS - 5, 1, 3, 0, 0, 1, 0]])
     connection.close()
     with DashboardServer(lambda: LocalSource(path), port=0, clock=FixedClock(NOW + INTERVAL)) as server:
-        text = requests.get(f"{server.url}/metrics", timeout=10).text
+        text = requests.get(f"{server.url}/metrics", timeout=90).text
         assert r'{metric="a\"b\\c\nd"}' in text
         assert run(promtool, "check", "metrics", text=text) == ""
-        page = requests.get(server.url, timeout=10)
+        page = requests.get(server.url, timeout=90)
         assert page.status_code == 200

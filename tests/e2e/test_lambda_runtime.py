@@ -21,7 +21,7 @@ from kizami.mock_api.server import MockServer
 from kizami.slots import parse_instant
 from lambda_events import scheduled_event, sqs_event
 from local_aws import clean_environment, create_metrics_table, create_queue, environment, lead_to
-from local_processes import Words, free_port, listens, running, wait_for
+from local_processes import Words, hold_port, listens, running, wait_for
 
 SOURCE = Path(__file__).resolve().parent.parent.parent / "src"
 SLOT = parse_instant("2025-12-02T10:23:00Z")
@@ -36,24 +36,36 @@ class Function:
     words: Words
 
     def invoke(self, event: dict[str, Any]) -> Any:
-        with urlopen(Request(self.url, json.dumps(event).encode()), timeout=60) as answer:
+        with urlopen(Request(self.url, json.dumps(event).encode()), timeout=180) as answer:
             return json.load(answer)
 
-    def log_lines(self) -> list[dict[str, Any]]:
-        """What the function itself logged, between the runtime's own lines."""
-        return [json.loads(line) for line in self.words().splitlines() if line.startswith('{"timestamp"')]
+    def log_lines(self, count: int) -> list[dict[str, Any]]:
+        """What the function itself logged, between the runtime's own lines; it comes a little after the answer."""
+        wait_for(lambda: len(self._logged()) >= count, self.words)
+        return [json.loads(line) for line in self._logged()]
+
+    def _logged(self) -> list[str]:
+        whole, _, _ = self.words().rpartition("\n")
+        return [line for line in whole.splitlines() if line.startswith('{"timestamp"')]
 
 
 @contextmanager
 def deployed(handler: str, **variables: str) -> Iterator[Function]:
     """The handler in a fresh sandbox with these variables and no other setting of AWS."""
-    port = free_port()
-    command = [str(lambda_runtime_emulator()), "--runtime-interface-emulator-address", f"127.0.0.1:{port}"]
-    command += ["--runtime-api-address", f"127.0.0.1:{free_port()}", sys.executable, "-m", "awslambdaric", handler]
-    settings = {"PYTHONPATH": str(SOURCE), "AWS_LAMBDA_FUNCTION_TIMEOUT": "30", **variables}
-    with running(command, {**clean_environment(), **settings}) as words:
-        wait_for(lambda: listens(port), words)
-        yield Function(f"http://127.0.0.1:{port}/2015-03-31/functions/function/invocations", words)
+    settings = {"PYTHONPATH": str(SOURCE), "AWS_LAMBDA_FUNCTION_TIMEOUT": "120", **variables}
+    with hold_port() as port, hold_port() as api_port:
+        command = [str(lambda_runtime_emulator()), "--runtime-interface-emulator-address", f"127.0.0.1:{port}"]
+        command += [
+            "--runtime-api-address",
+            f"127.0.0.1:{api_port}",
+            sys.executable,
+            "-m",
+            "awslambdaric",
+            handler,
+        ]
+        with running(command, {**clean_environment(), **settings}) as words:
+            wait_for(lambda: listens(port), words)
+            yield Function(f"http://127.0.0.1:{port}/2015-03-31/functions/function/invocations", words)
 
 
 def test_the_sender_sends_its_minute_to_sqs(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +73,7 @@ def test_the_sender_sends_its_minute_to_sqs(moto_endpoint: str, monkeypatch: pyt
     url = create_queue(moto_endpoint)
     with deployed("kizami.aws.sender.handler", QUEUE_URL=url, **environment(moto_endpoint)) as sender:
         assert sender.invoke(scheduled_event("2025-12-02T10:23:07Z")) == {"sent": 12, "failed": 0}
-        assert [line["message"] for line in sender.log_lines()] == ["minute planned"] + ["message sent"] * 12
+        assert [line["message"] for line in sender.log_lines(13)] == ["minute planned"] + ["message sent"] * 12
     assert [received.body for received in SqsQueue(url).receive(10)] == [MESSAGE]
 
 
@@ -75,7 +87,7 @@ def test_the_collector_asks_the_mock_api_and_writes_to_dynamodb(
         with deployed("kizami.aws.collector.handler", **settings) as collector:
             for _ in range(2):  # a redelivery finds the sandbox warm and the record there
                 assert collector.invoke(sqs_event(MESSAGE)) == {"batchItemFailures": []}
-            lines = collector.log_lines()
+            lines = collector.log_lines(4)
     (record,) = DynamoDbMetricStore(table).query("ai_response_count", SLOT, SLOT + timedelta(minutes=1))
     assert (record.slot, record.count) == (SLOT, 23 % 11)
     assert [line["message"].split(":")[0] for line in lines] == [
@@ -94,7 +106,7 @@ def test_a_failure_reaches_lambda_as_the_functions_error_without_a_secret(moto_e
         url = f"{mock.url}/?tenant=canary"
         with deployed("kizami.aws.collector.handler", AI_API_BASE_URL=url, **settings) as collector:
             answer = collector.invoke(sqs_event(MESSAGE))
-            assert (answer["errorType"], collector.log_lines()[-1]["error"]) == ("StoreError", "StoreError")
+            assert (answer["errorType"], collector.log_lines(2)[-1]["error"]) == ("StoreError", "StoreError")
             assert "ResourceNotFoundException" in answer["errorMessage"]
             assert "canary" not in json.dumps(answer) + collector.words()
 

@@ -53,6 +53,6 @@ def test_the_documents_example_polls_a_target_of_ones_own(stack: DeployedStack) 
     minute = floor_to_minute(datetime.now(UTC))
     assert stack.invoke("sender", {"time": format_instant(minute)}) == {"sent": 6, "failed": 0}
     slot = format_instant(minute - timedelta(seconds=10))  # asked for once its window has ended
-    rows = wait_until(lambda: found if slot in (found := stack.rows("orders")) else None, 60, "the first slot")
+    rows = wait_until(lambda: found if slot in (found := stack.rows("orders")) else None, 240, "the first slot")
     assert rows[slot]["count"]["N"] == "42"
     assert stack.outputs["MetricsTableName"] == "ShopOrders"

@@ -145,7 +145,7 @@ class TestPipes:
     def test_a_full_disk_at_the_other_end_is_one_line(self, home: Path) -> None:
         with open("/dev/full", "wb") as full:
             done = subprocess.run(
-                [*KIZAMI, "export"], cwd=home, env=environment(), stdout=full, stderr=subprocess.PIPE, timeout=60
+                [*KIZAMI, "export"], cwd=home, env=environment(), stdout=full, stderr=subprocess.PIPE, timeout=120
             )
         assert done.returncode == FAILURE
         assert done.stderr.decode().endswith("No space left on device\n")
@@ -153,7 +153,7 @@ class TestPipes:
 
     def test_without_a_stdout_it_still_works(self, home: Path) -> None:
         command = " ".join([*KIZAMI, "status", ">&-"])
-        assert subprocess.run(command, shell=True, cwd=home, env=environment(), timeout=60).returncode == OK
+        assert subprocess.run(command, shell=True, cwd=home, env=environment(), timeout=120).returncode == OK
 
 
 def test_a_terminal_gets_bold_headings_unless_it_asks_for_plain_text(home: Path) -> None:
@@ -253,7 +253,7 @@ def test_watched_on_a_terminal_it_is_shown_in_place_until_ctrl_c(home: Path) -> 
         screen = _read_until(leader, b"dead letter")
         process.send_signal(signal.SIGINT)
         screen += _read_until(leader, b"\x1b[?1049l")  # the screen from before is back
-        assert process.wait(timeout=30) == INTERRUPTED
+        assert process.wait(timeout=60) == INTERRUPTED
     finally:
         process.kill()
         os.close(leader)

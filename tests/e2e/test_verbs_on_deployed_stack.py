@@ -31,7 +31,7 @@ Kizami = Callable[..., Outcome]
 @pytest.fixture(scope="module")
 def stack(aws: LocalAws) -> Iterator[DeployedStack]:
     with serving(PolledApi()) as api:
-        yield aws.deploy(synthesize(api_base_url=api.url), "for-verbs")
+        yield aws.deploy(synthesize(api_base_url=api.url), "for-verbs", rules=False)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def dashboard(stack: DeployedStack, backfilled: Outcome, directory: Path) -> Ite
         yield found[0]
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
 
 
 def test_the_page_shows_the_deployed_stack_and_repairs_it(

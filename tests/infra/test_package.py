@@ -58,7 +58,7 @@ def run_in(package: Path, code: str, **environment: str) -> subprocess.Completed
         env={"PYTHONPATH": str(package), "PATH": os.environ["PATH"], **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
     )
 
 

@@ -108,5 +108,5 @@ def synth(*context: str, **environment: str) -> subprocess.CompletedProcess[str]
         env={**clean, "PYTHONPATH": str(ROOT / "src"), **environment},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=240,
     )

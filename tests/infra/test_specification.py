@@ -19,5 +19,5 @@ def test_cfn_lint_finds_nothing(profile: str) -> None:
     (template,) = synthesize(**context).directory.glob("*.template.json")
     program = Path(sys.executable).with_name("cfn-lint")
     command = [str(program), "--ignore-checks", DEPENDENCY_SAID_TWICE, "--", str(template)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr

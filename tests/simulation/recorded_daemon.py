@@ -2,6 +2,8 @@
 
     python recorded_daemon.py DATABASE CONFIG SECONDS RECORDING
 
+It runs for so many seconds, and longer on a machine that has not done enough by then.
+
 The recording is a pickle of ("write", file, offset, data), ("truncate", file, size), ("sync", file),
 ("delete", file) and ("acknowledged", [(metric, slot, count)]) in the order in which they happened.
 """
@@ -11,6 +13,7 @@ from __future__ import annotations
 import pickle
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,8 @@ from kizami.cli.settings import read_config
 from kizami.local.clock import SystemClock
 from kizami.local.engine import Engine, StoredRecord
 from kizami.local.options import Options
+
+ROWS, SYNCS = 300, 10
 
 events: list[tuple[Any, ...]] = []
 
@@ -62,10 +67,23 @@ def acknowledge(records: list[StoredRecord]) -> None:
     events.append(("acknowledged", rows))
 
 
+def has_done_enough() -> bool:
+    """Whether there are as many rows and syncs as the tests want to see."""
+    rows = sum(len(event[1]) for event in list(events) if event[0] == "acknowledged")
+    return rows > ROWS and events.count(("sync", "kizami.db-wal")) > SYNCS
+
+
+def stop_in_time(engine: Engine, seconds: float) -> None:
+    time.sleep(seconds)
+    while not has_done_enough():
+        time.sleep(0.05)
+    engine.stop()
+
+
 def main(database: Path, config: Path, seconds: float, recording: Path) -> None:
     disk = RecordedDisk()
     engine = Engine(database, Options(), SystemClock(), acknowledge)
-    threading.Timer(seconds, engine.stop).start()
+    threading.Thread(target=stop_in_time, args=[engine, seconds], daemon=True).start()
     engine.run(read_config(config))
     recording.write_bytes(pickle.dumps(events))
     disk.unregister()

@@ -49,7 +49,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     connection.close()
     before = {"kizami.db": bytearray(database.read_bytes())}
     with FaultServer(faults.answer()) as server, FaultServer(faults.status(500)) as broken:
-        tables = [{"name": name, "url": server.url, "interval": 1} for name in names]
+        tables = [{"name": name, "url": server.url, "interval": 1, "timeout": 60} for name in names]
         tables.append({"name": "broken", "url": broken.url, "interval": 1})
         (directory / "kizami.toml").write_text(toml(tables))
         script = Path(__file__).with_name("recorded_daemon.py")
@@ -58,7 +58,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
             [sys.executable, script, *arguments],
             env=os.environ | {"PYTHONPATH": str(SOURCES)},
             check=True,
-            timeout=60,
+            timeout=240,
         )
     return Recording(before, pickle.loads((directory / "recording").read_bytes()))
 

@@ -85,7 +85,7 @@ def running(
 
 def every_second(server: FaultServer | str, name: str = "calls", **settings: object) -> Target:
     url = server if isinstance(server, str) else server.url
-    given = {"interval_seconds": 1, "lag_seconds": 1, "timeout_seconds": 2.0} | settings
+    given = {"interval_seconds": 1, "lag_seconds": 1, "timeout_seconds": 60.0} | settings
     return Target(name=name, url=url, **given)  # type: ignore[arg-type]
 
 
@@ -97,6 +97,10 @@ def complete(path: Path, start: datetime, end: datetime, interval: int = 1) -> b
     with Reader.opened(path) as reader:
         stored = (record.slot for record in reader.records("calls", start, end))
         return not list(find_gaps(Span(start, end, interval), stored))
+
+
+def second_attempts(shown: list[StoredRecord]) -> list[StoredRecord]:
+    return [each for each in shown if each.receives == 2]
 
 
 def is_live_after(stored: StoredRecord, moment: datetime) -> bool:
@@ -142,8 +146,8 @@ class TestClock:
             with running(path, target, options=options, clock=clock) as shown:
                 wait_for(lambda: server.requests, "the failure")
                 clock.turn(-HOUR)
-                wait_for(lambda: shown, "its second attempt", seconds=20)
-        assert shown[0].receives == 2
+                again: StoredRecord = wait_for(lambda: second_attempts(shown), "its second attempt")[0]
+        assert again.record.slot == parse_instant(server.requests[0].query["from"][0])
 
 
 class News:
@@ -308,9 +312,11 @@ class TestTargetsThatMisbehave:
         options = Options(receive_limit=2, retry_seconds=0.05)
         with FaultServer(faults.answer()) as server:
             bad = [
-                every_second(url, name, timeout_seconds=1.5 if name in ("hangs", "drips") else 10.0)
+                every_second(url, name, timeout_seconds=1.5 if name in ("hangs", "drips") else 60.0)
                 for name, url in misbehaving.items()
             ]
+            # Whoever waited for this one would not come to the others before the test is over.
+            bad.append(every_second(misbehaving["hangs"], "stuck", timeout_seconds=300.0))
             with running(path, every_second(server), *bad, options=options) as shown:
                 letters = DeadLetters(path, SystemClock())
                 wait_for(lambda: {each.metric for each in letters.newest()} == set(REASONS), "dead letters")
@@ -323,8 +329,6 @@ class TestTargetsThatMisbehave:
         assert {each.record.metric for each in shown} == {"calls"}
         assert all(each.receives == 1 for each in shown)
         assert max(asked(server).values()) == 1
-        # Milliseconds; a few, in fact. Whoever waited for the hanging one would be late by its timeout.
-        assert sorted(each.late_ms for each in shown)[len(shown) // 2] < 1500
 
     def test_a_redriven_dead_letter_is_asked_for_again(self, tmp_path: Path) -> None:
         path = tmp_path / "kizami.db"
@@ -344,9 +348,7 @@ class TestTargetsThatMisbehave:
             clock = TurnableClock()
             turn_to_before_a_tick(clock)
             with running(path, target, options=Options(retry_seconds=0.01), clock=clock) as shown:
-                wait_for(lambda: shown, "the second attempt")
-        (stored,) = shown
-        assert stored.receives == 2
+                (stored,) = wait_for(lambda: second_attempts(shown), "the second attempt")
         assert stored.late_ms >= 3000
 
 
@@ -407,7 +409,10 @@ class TestSpread:
         assert sorted(even) == list(range(0, 2000, 250))
         with Reader.opened(path) as reader:
             for name, moments in planned.items():
-                assert all(asked_ms(row) >= min(moments) for row in reader.stored(name, *EVER))
+                # What was caught up with, after the machine stood still for a while, has no moment.
+                live = [row for row in reader.stored(name, *EVER) if not row.backfilled]
+                assert live
+                assert all(asked_ms(row) >= min(moments) for row in live)
 
     def test_without_spread_they_are_all_planned_at_the_tick(self, tmp_path: Path) -> None:
         path = tmp_path / "kizami.db"

@@ -163,7 +163,8 @@ def total(database: Path, company: str) -> int:
     connection = open_database(database)
     try:
         store = SqlitePointStore(connection, database)
-        months = {datetime.now(TOKYO).strftime("%Y%m"), "202512"}
+        now = datetime.now(TOKYO)  # a month may have begun meanwhile
+        months = {now.strftime("%Y%m"), (now - timedelta(hours=1)).strftime("%Y%m"), "202512"}
         return sum(item.points for month in months for item in store.points(company, month))
     finally:
         connection.close()
@@ -257,7 +258,7 @@ def test_kizami_up_runs_it_beside_the_pipeline_and_stops_in_time(server: MockSer
         wait_until(lambda: "aggregation completed" in log.read_text() or process.poll() is not None)
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=60) == 0
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     (ended,) = [line for line in lines if line["message"] == "aggregation completed"]
     assert total(tmp_path / "kizami.db", "acme-4") == 2

@@ -245,7 +245,7 @@ def test_a_run_at_work_is_left_alone_and_a_killed_one_is_taken_over_at_once(
         assert words == "kizami: acme: another run is at work on it, nothing was done (AGGREGATION-005)\n"
         assert run(*on(server.url, company="other"))[0] == OK
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert lock_of(directory) is not None
     assert run(*on(server.url))[2] == "kizami: acme: completed (AGGREGATION-012)\n"
     assert lock_of(directory) is None
@@ -258,7 +258,7 @@ def test_ctrl_c_releases_the_lock_and_is_exit_code_130(directory: Path) -> None:
         process = subprocess.Popen(command + on(hanging.url), env=environment, stderr=subprocess.PIPE)
         wait_until(lambda: hanging.requests)
         process.send_signal(signal.SIGINT)
-        _, words = process.communicate(timeout=30)
+        _, words = process.communicate(timeout=60)
     assert process.returncode == 130
     assert b"Traceback" not in words
     assert lock_of(directory) is None

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,6 +19,7 @@ from kizami.cli.exit_codes import CHECK_FAILED, CONFIGURATION, OK
 from kizami.cli.target_checks import check_targets
 from kizami.mock_api.server import MockServer
 from kizami.targets import SecretReference, Target
+from local_processes import hold_port
 from seeded import make_database
 
 NOW = datetime(2025, 12, 2, 10, 23, 7, tzinfo=UTC)
@@ -87,13 +89,12 @@ class TestPort:
     """The mock API's port is borrowed from the system, so that a busy port 3000 cannot disturb the tests."""
 
     @pytest.fixture
-    def port(self, monkeypatch: pytest.MonkeyPatch) -> int:
-        with MockServer(port=0) as server:
-            port = server.port
-        monkeypatch.setattr(mock_service, "DEFAULT_PORT", port)
-        monkeypatch.setattr(mock_service, "MOCK_API_URL", f"http://127.0.0.1:{port}")
-        monkeypatch.setattr("kizami.targets.MOCK_API_URL", f"http://127.0.0.1:{port}")
-        return port
+    def port(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+        with hold_port() as port:
+            monkeypatch.setattr(mock_service, "DEFAULT_PORT", port)
+            monkeypatch.setattr(mock_service, "MOCK_API_URL", f"http://127.0.0.1:{port}")
+            monkeypatch.setattr("kizami.targets.MOCK_API_URL", f"http://127.0.0.1:{port}")
+            yield port
 
     def test_the_seed_target_is_checked_against_a_mock_served_for_that(self, kizami: Command, port: int) -> None:
         configure(f"http://127.0.0.1:{port}", 'lag = "0s"\n')
@@ -134,7 +135,8 @@ class TestTargets:
     )
     def test_a_target_that_does_not_answer_validly(self, behaviour: object, finding: str, remedy: str) -> None:
         with FaultServer(behaviour) as server:  # type: ignore[arg-type]
-            check = asked_once(Target(name="calls", url=server.url, lag_seconds=5, timeout_seconds=0.3))
+            seconds = 0.3 if behaviour is hang_before_headers else 60.0
+            check = asked_once(Target(name="calls", url=server.url, lag_seconds=5, timeout_seconds=seconds))
         assert check.health is Health.FAILED
         assert finding in check.finding
         assert check.remedy.startswith(remedy)
@@ -210,12 +212,14 @@ class TestMachine:
         [(0, Health.OK, "agrees with"), (-90, Health.FAILED, "90 s ahead of"), (90, Health.FAILED, "90 s behind")],
     )
     def test_the_clock_is_compared_with_the_servers(
-        self, ahead_seconds: int, health: Health, finding: str
+        self, monkeypatch: pytest.MonkeyPatch, ahead_seconds: int, health: Health, finding: str
     ) -> None:
         def tell_the_time(exchange: object) -> None:
-            date = datetime.now(UTC) + timedelta(seconds=ahead_seconds)
+            date = NOW + timedelta(seconds=ahead_seconds)
             exchange.write(head(0, Date=format_datetime(date, usegmt=True)))  # type: ignore[attr-defined]
 
+        # In the middle of the second that the header names.
+        monkeypatch.setattr(checks, "time", SimpleNamespace(time=lambda: NOW.timestamp() + 0.5))
         with FaultServer(tell_the_time) as server:
             check = check_clock([Target(url="http://127.0.0.1:9"), Target(url=server.url)])
         assert check.health is health

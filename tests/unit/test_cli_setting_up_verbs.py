@@ -139,7 +139,7 @@ class TestCompletion:
 
     def test_the_script_of_bash_is_valid(self, kizami: Command) -> None:
         script = kizami("completion", "bash").out
-        assert subprocess.run(["bash", "-n"], input=script, text=True, timeout=30).returncode == 0
+        assert subprocess.run(["bash", "-n"], input=script, text=True, timeout=60).returncode == 0
 
     def test_bash_completes_verbs_options_values_and_metrics(self, kizami: Command, tmp_path: Path) -> None:
         make_database(tmp_path / "kizami.db", {"calls": [0]})
@@ -158,7 +158,7 @@ class TestCompletion:
             env=environment(PATH=f"{tmp_path}:{os.environ['PATH']}", PYTHONPATH=os.pathsep.join(sys.path)),
             capture_output=True,
             text=True,
-            timeout=110,
+            timeout=240,
         )
         assert done.stdout.split() == ["status", "calls", "--last", "parquet", "redrive"], done.stderr
 

@@ -26,7 +26,6 @@ Message = dict[str, Any]
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(live, "TICK_SECONDS", 0.02)
     monkeypatch.setattr(live, "MIN_TICK_SECONDS", 0.01)
     monkeypatch.setattr(live, "REST_FOR_WORK", 0)
     build_home(tmp_path / "kizami.db", NOW)
@@ -36,9 +35,9 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(path: Path, test: Callable[[Live], Coroutine[Any, Any, None]]) -> None:
     async def with_live() -> None:
         desk = Desk(lambda: LocalSource(path))
-        pages = Live(desk, FixedClock(NOW))
+        pages = Live(desk, FixedClock(NOW), tick_seconds=0.02)
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 await test(pages)
         finally:
             await pages.close()

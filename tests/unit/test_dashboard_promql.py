@@ -145,7 +145,7 @@ def test_no_pattern_takes_for_ever(pattern: str) -> None:
     began = time.monotonic()
     with contextlib.suppress(InvalidInput):
         compile_pattern(pattern).matches("a" * 128)
-    assert time.monotonic() - began < 20  # the bad ones would take longer than the universe is old
+    assert time.monotonic() - began < 60  # the bad ones would take longer than the universe is old
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import fault_server as faults
+from daemon import wait_for
 from fault_server import Behaviour, FaultServer
 from kizami.aws import http_client
 from kizami.aws.http_client import HttpAnswer, HttpClient, HttpFailure, HttpRequest
@@ -23,7 +24,7 @@ PATH = "/response_count?from=2025-12-02T10:23:00Z&to=2025-12-02T10:23:05Z"
 BODY = b'{"from": "2025-12-02T10:23:00Z", "to": "2025-12-02T10:23:05Z", "count": 7}'
 
 
-def get(client: HttpClient, url: str, timeout: float = 20, cap: int = 65_536) -> HttpAnswer:
+def get(client: HttpClient, url: str, timeout: float = 60, cap: int = 65_536) -> HttpAnswer:
     return client.exchange(HttpRequest("GET", url + PATH, {"Accept": "application/json"}, timeout, cap))
 
 
@@ -40,10 +41,7 @@ def threads_that_connect() -> int:
 
 
 def expect_no_thread_to_stay_behind() -> None:
-    deadline = time.monotonic() + 10
-    while threads_that_connect() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert threads_that_connect() == 0
+    wait_for(lambda: threads_that_connect() == 0, "the end of a thread")
 
 
 @pytest.mark.parametrize(
@@ -61,16 +59,16 @@ def test_a_server_that_hangs_or_drips_is_cut_off_at_the_deadline(client: HttpCli
         started = time.monotonic()
         with pytest.raises(HttpFailure, match=r"no complete answer within 0\.4 s"):
             get(client, server.url, DEADLINE_SECONDS)
-        assert DEADLINE_SECONDS <= time.monotonic() - started < DEADLINE_SECONDS + 5
+        assert DEADLINE_SECONDS <= time.monotonic() - started < DEADLINE_SECONDS + 60
 
 
 def test_resolving_a_name_is_cut_off_at_the_deadline(client: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
     released = threading.Event()
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *arguments: released.wait(30) and [])
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *arguments: released.wait(120) and [])
     started = time.monotonic()
     with pytest.raises(HttpFailure, match="no complete answer"):
         get(client, "http://api.example.com", DEADLINE_SECONDS)
-    assert time.monotonic() - started < DEADLINE_SECONDS + 5
+    assert time.monotonic() - started < DEADLINE_SECONDS + 60
     released.set()
 
 
@@ -80,7 +78,7 @@ def test_a_thread_left_behind_sends_nothing_any_more(client: HttpClient, monkeyp
     resolve = socket.getaddrinfo
 
     def resolve_late(*arguments: object) -> object:
-        released.wait(30)
+        released.wait(120)
         return resolve(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve_late)
@@ -200,7 +198,7 @@ def test_what_happens_to_an_idle_connection_is_not_taken_for_an_answer(
 ) -> None:
     with FaultServer(behaviour, then=faults.answer()) as server:
         get(client, server.url)
-        time.sleep(0.3)
+        wait_for(lambda: server.closed, "what happens to it")
         assert get(client, server.url).body == BODY
 
 

@@ -26,21 +26,21 @@ def fetcher() -> Iterator[Fetcher]:
 
 
 def start(
-    fetcher: Fetcher, url: str, tag: object = None, timeout: float = 5, headers: tuple[str, ...] = ()
+    fetcher: Fetcher, url: str, tag: object = None, timeout: float = 60, headers: tuple[str, ...] = ()
 ) -> None:
     fetcher.start(f"{url}/response_count?{WINDOW}", Profile.of(url, timeout, headers), tag)
 
 
 def finish(fetcher: Fetcher, count: int = 1) -> list[Finished]:
     finished: list[Finished] = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while len(finished) < count and time.monotonic() < deadline:
         finished += fetcher.wait(1)
     assert fetcher.in_flight == 0
     return finished
 
 
-def outcome(fetcher: Fetcher, url: str, timeout: float = 5) -> Response | ApiError:
+def outcome(fetcher: Fetcher, url: str, timeout: float = 60) -> Response | ApiError:
     start(fetcher, url, timeout=timeout)
     (finished,) = finish(fetcher)
     return finished.outcome
@@ -91,7 +91,7 @@ def test_the_deadline_is_for_the_whole_answer(fetcher: Fetcher, behaviour: fault
     with FaultServer(behaviour) as server:
         began = time.monotonic()
         error = outcome(fetcher, server.url, timeout=0.3)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 60
     assert isinstance(error, ApiUnreachable)
     assert str(error) == "no whole answer within 0.3 s"
 
@@ -181,8 +181,8 @@ def test_the_bell_ends_a_wait() -> None:
     with Fetcher(bell) as fetcher:
         bell.ring()
         began = time.monotonic()
-        assert fetcher.wait(10) == []
-        assert time.monotonic() - began < 5
+        assert fetcher.wait(120) == []
+        assert time.monotonic() - began < 60
     bell.close()
     bell.ring()  # to nobody, and without harm
 

@@ -13,9 +13,10 @@ import pytest
 import fault_server as faults
 from fault_server import Behaviour, Exchange, FaultServer, SeenRequest
 from kizami.aws import sqs
+from kizami.aws.http_client import HttpAnswer, HttpClient, HttpRequest
 from kizami.aws.sender import handler
 from kizami.errors import ConfigurationError, InvalidInput, QueueError
-from lambda_events import LambdaContext, RunningContext, log_lines, scheduled_event
+from lambda_events import LambdaContext, log_lines, scheduled_event
 from local_aws import create_queue, lead_to
 
 QUEUE_URL = "https://sqs.us-east-1.amazonaws.com/123456789012/schedule"
@@ -199,22 +200,41 @@ def test_sender_error_when_nothing_can_be_sent_every_message_is_logged_and_the_i
 def test_sender_error_an_unreachable_queue_ends_within_the_functions_ten_seconds(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Here within one: what is left is shared out, so that two calls and their repetition fit into any time."""
-    context = RunningContext(1)
+    """Here within one: what is left is shared out, so that two calls and their repetition fit into any time.
+
+    The time that passes is what the calls are given, each of which takes all of it.
+    """
+    given = note_seconds_given(monkeypatch)
+    context = LambdaContext()
+    monkeypatch.setattr(context, "get_remaining_time_in_millis", lambda: int(1000 * (1 - sum(given))))
     with FaultServer(faults.hang_before_headers) as server:
         lead_to(server.url, monkeypatch)
         with pytest.raises(QueueError, match="no complete answer"):
             handler(scheduled_event(), context)
     assert context.get_remaining_time_in_millis() > 0
-    assert len(server.requests) == 4
+    assert len(given) == 4
     assert len(log_lines(capsys)) == 1 + 1 + 12 + 1
 
 
 def test_sender_error_a_slow_queue_gets_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    with FaultServer(slow(2.2, take_all), then=take_all) as server:
-        lead_to(server.url, monkeypatch)
-        assert handler(scheduled_event(), RunningContext(10)) == {"sent": 12, "failed": 0}
+    given = note_seconds_given(monkeypatch)
+    with FaultServer(slow(0.3, take_all), then=take_all) as server:
+        assert send(server, monkeypatch) == {"sent": 12, "failed": 0}
         assert len(server.requests) == 2  # it took its time, and nothing was sent twice
+    assert min(given) > 2
+
+
+def note_seconds_given(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long each request may take, in the order in which they are made."""
+    given: list[float] = []
+    exchange = HttpClient.exchange
+
+    def note(client: HttpClient, request: HttpRequest) -> HttpAnswer:
+        given.append(request.timeout_seconds)
+        return exchange(client, request)
+
+    monkeypatch.setattr(HttpClient, "exchange", note)
+    return given
 
 
 def test_sender_error_a_call_never_outlasts_the_invocation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,8 +46,11 @@ _TURN_SECONDS = 0.5
 _PLAN_LIMIT = 20_000  # rows still to be written above which planning waits, so that no transaction takes long
 _HOUSEKEEPING_MS = 1000
 _GC_THRESHOLD = 50_000
-# Together less than the two seconds in which a stop must be over.
-_HOLD_SECONDS, _GRACE_SECONDS, _FLUSH_SECONDS = 0.3, 0.7, 0.6
+# What is in flight has so long to come in when it stops; with the rest a stop is over within two seconds.
+_GRACE_SECONDS = 0.7
+# The disk has so long, twice, for a transaction that takes milliseconds: whoever cut it short would leave rows
+# that are stored and not shown, and messages in hands that are gone.
+_DISK_SECONDS = 5.0
 
 logger = logging.getLogger(__name__)
 
@@ -287,13 +290,13 @@ class Engine:
     def _close(self) -> None:
         self._stopping = True
         self._catch_up.close()
-        self._writer.hold(_HOLD_SECONDS)
+        self._writer.hold(_DISK_SECONDS)
         for taken in self._agenda.clear():
             self._collecting.give_back(taken)
         self._collecting.finish(_GRACE_SECONDS)
         self._read_deliveries()
         self._hand_over()
-        self._writer.close(_FLUSH_SECONDS)
+        self._writer.close(_DISK_SECONDS)
         self._read_deliveries()
         self._fetcher.close()
         self._bell.close()
