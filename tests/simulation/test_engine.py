@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ from kizami.local.engine import Engine, StoredRecord
 from kizami.local.metrics import register_targets
 from kizami.local.options import Options
 from kizami.local.reader import Reader, StoredSlot
+from kizami.local.writer import Delivery
 from kizami.slots import floor_to_slot, parse_instant
 from kizami.targets import Target
 
@@ -37,14 +39,22 @@ class TurnableClock:
 
     def __init__(self) -> None:
         self._turned = timedelta(0)
+        self._to_be_turned: tuple[str, timedelta] | None = None
 
     def turn(self, by: timedelta) -> None:
         self._turned += by
+
+    def turn_for(self, thread: str, by: timedelta) -> None:
+        """Turn it in the moment in which that thread looks."""
+        self._to_be_turned = thread, by
 
     def now(self) -> datetime:
         return datetime.now(UTC) + self._turned
 
     def milliseconds(self) -> float:
+        if self._to_be_turned and self._to_be_turned[0] == threading.current_thread().name:
+            self.turn(self._to_be_turned[1])
+            self._to_be_turned = None
         return SystemClock().milliseconds() + self._turned.total_seconds() * 1000
 
 
@@ -121,6 +131,33 @@ class TestClock:
         assert max(asked(server).values()) == 1
         assert sum(each.backfilled for each in shown) >= 1799
         assert all(each.receives == 1 for each in shown)
+
+    def test_what_is_being_handed_out_while_the_clock_jumps_is_backfill_too(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        clock, resumed, deliver, resume = TurnableClock(), threading.Event(), Engine._deliver, Engine._resume
+
+        def deliver_after_the_jump(engine: Engine, delivery: Delivery) -> None:
+            if len(delivery.taken) > 20:  # the plan of a minute and more, all of it late at once
+                assert resumed.wait(60)
+            deliver(engine, delivery)
+
+        def tell(*arguments: Any) -> None:
+            resume(*arguments)
+            resumed.set()
+
+        monkeypatch.setattr(Engine, "_deliver", deliver_after_the_jump)
+        monkeypatch.setattr(Engine, "_resume", tell)
+        with FaultServer(faults.answer()) as server:
+            target = every_second(server, interval_seconds=2, lag_seconds=2)
+            with running(tmp_path / "kizami.db", target, clock=clock) as shown:
+                before = wait_for(lambda: shown and shown[0], "a row").record.slot
+                clock.turn_for("writer", HOUR)
+                wait_for(resumed.is_set, "the jump")
+                wait_for(lambda: any(is_live_after(each, before + HOUR) for each in shown), "a live row")
+        missed = [each for each in shown if before < each.record.slot < before + HOUR]
+        assert missed
+        assert all(each.backfilled for each in missed)
 
     def test_an_hour_back_asks_for_nothing_and_stores_nothing_a_second_time(self, tmp_path: Path) -> None:
         path, clock = tmp_path / "kizami.db", TurnableClock()

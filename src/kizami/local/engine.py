@@ -23,7 +23,7 @@ from kizami.config import Config
 from kizami.errors import KizamiError, StoreError
 from kizami.local import batches
 from kizami.local.agenda import Agenda
-from kizami.local.batches import LIVE, PlanKey, Taken
+from kizami.local.batches import BACKFILL, LIVE, PlanKey, Taken
 from kizami.local.bell import Bell
 from kizami.local.catch_up import CatchUp
 from kizami.local.clock import WallClock
@@ -273,10 +273,12 @@ class Engine:
         self._in_hand.add(key)
         if self._stopping:
             self._collecting.give_back(taken)
-        elif taken.priority == LIVE:
-            self._agenda.add(taken)
-        else:
+        elif taken.priority != LIVE:
             self._collecting.ask(taken)
+        elif taken.due_ms < self._clock.milliseconds() - LATE_MS:  # handed out while the clock jumped
+            self._collecting.ask(taken._replace(priority=BACKFILL))
+        else:
+            self._agenda.add(taken)
 
     def _is_unplanned(self, taken: Taken) -> bool:
         """Whether it was handed out while `drop_unplanned`, which takes it off the queue, was on its way."""
