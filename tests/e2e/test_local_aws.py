@@ -39,7 +39,7 @@ CONTEXT = {
     "window_lag_seconds": "0",
     "collector_timeout_seconds": "11",
     "visibility_seconds": "11",
-    "max_receives": "5",
+    "max_receives": "7",
     "reconcile_minutes": "1",
     "reconcile_hours": "1",
 }
