@@ -178,6 +178,20 @@ class TestBesideADaemon:
         assert daemon.poll() is None
         assert stored(home) == SLOTS
 
+    def test_a_daemon_that_ends_meanwhile_is_not_waited_for(
+        self, home: Path, daemon: subprocess.Popen[str]
+    ) -> None:
+        with FaultServer(hang_before_headers) as server:
+            configure(home, server.url, 'catch_up = "0s"\ninterval = "5s"\n')
+            wait_until(lambda: server.requests, "the new configuration")
+            with running(home, "backfill", "--gaps", *HOUR) as verb:
+                wait_until(lambda: missing(home) == 0, "the slots on the queue")
+                daemon.send_signal(signal.SIGTERM)
+                _, words = verb.communicate(timeout=120)
+        assert verb.returncode == FAILURE
+        assert "kizami up` has ended; what is queued stays queued" in words
+        assert stored(home) == KEPT
+
     def test_every_reading_verb_works_while_it_runs(self, home: Path, daemon: subprocess.Popen[str]) -> None:
         for verb in (
             ["status"],

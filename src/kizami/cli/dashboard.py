@@ -13,7 +13,6 @@ import click
 
 from kizami.aggregation.points import DEFAULT_ZONE, require_zone
 from kizami.cli.backends import Home, backend_options, require_aws_packages
-from kizami.cli.config_watch import Stamp, stamp_of
 from kizami.cli.settings import (
     DEFAULT_CONFIG,
     DEFAULT_DATABASE,
@@ -21,6 +20,7 @@ from kizami.cli.settings import (
     listen_options,
     load_settings,
     read_config,
+    stamp_of,
 )
 from kizami.dashboard import DEFAULT_HOST, DEFAULT_PORT
 from kizami.dashboard.live import TICK_SECONDS
@@ -114,12 +114,11 @@ class FollowedConfiguration:
     def __init__(self, settings: Settings) -> None:
         self._path = settings.path
         self._config = settings.config
-        self._stamp: Stamp = stamp_of(settings.path)
+        self._stamp = settings.stamp
         self._zone = require_zone(os.environ.get("AGGREGATION_TZ") or DEFAULT_ZONE, "AGGREGATION_TZ")
 
     def __call__(self) -> Configuration:
-        stamp = stamp_of(self._path)
-        if self._path is not None and stamp != self._stamp:
+        if self._path is not None and (stamp := stamp_of(self._path)) != self._stamp:
             self._stamp = stamp
             self._reread(self._path)
         targets = {target.name: target.enabled for target in self._config.targets} if self._path else None

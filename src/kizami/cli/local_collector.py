@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -10,19 +11,30 @@ from pathlib import Path
 from kizami.cli.backends import Collector
 from kizami.cli.settings import Settings
 from kizami.config import Config
-from kizami.errors import ConfigurationError
-from kizami.local.lock import AlreadyRunning
+from kizami.errors import ConfigurationError, StoreError
+from kizami.local.lock import AlreadyRunning, daemon_pid
 from kizami.logs import use_logs
 from kizami.slots import shorten
 
+_RESTART_SECONDS = 10.0  # a daemon that is gone for longer is not being started again
+
 
 class Daemon:
-    """Another process; nothing is known of it but what it does to the queue."""
+    """Another process; nothing is known of it but that it runs, and what it does to the queue."""
 
     words = "the running `kizami up` collects them"
 
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        self._seen = time.monotonic()
+
     def check(self) -> None:
-        """It minds its own failures."""
+        """It minds its own failures, but one that has ended collects nothing."""
+        if daemon_pid(self._database) is not None:
+            self._seen = time.monotonic()
+        elif time.monotonic() - self._seen > _RESTART_SECONDS:
+            words = "`kizami up` has ended; what is queued stays queued, and the same command goes on from here"
+            raise StoreError(f"{self._database}: {words}")
 
 
 @contextmanager
@@ -35,7 +47,7 @@ def local_collector(database: Path, settings: Settings, metrics: Iterable[str]) 
         try:
             collector: Collector = stack.enter_context(Drain.of(database, settings.config))
         except AlreadyRunning:
-            collector = Daemon()
+            collector = Daemon(database)
         else:
             _require_targets(settings.config, metrics)
             use_logs(logging.WARNING)  # a target that fails is worth a line beside the progress

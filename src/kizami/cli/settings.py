@@ -15,6 +15,7 @@ from kizami.errors import ConfigurationError
 DEFAULT_CONFIG = Path("kizami.toml")
 DEFAULT_DATABASE = Path("kizami.db")
 
+Stamp = tuple[int, int, int] | None
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 config_option: Decorator = click.option(
@@ -50,10 +51,11 @@ def listen_options(default_host: str, default_port: int) -> Decorator:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What was configured, and the file that says so (None: no file, the seed target)."""
+    """What was configured, and the file that says so (None: no file, the seed target), in which version."""
 
     config: Config
     path: Path | None
+    stamp: Stamp = None
 
 
 def load_settings(config: Path | None) -> Settings:
@@ -61,7 +63,17 @@ def load_settings(config: Path | None) -> Settings:
     if config is None and not DEFAULT_CONFIG.exists():
         return Settings(Config(), None)
     path = config or DEFAULT_CONFIG
-    return Settings(read_config(path), path)
+    stamp = stamp_of(path)  # before it is read: a change meanwhile is news to whoever watches the file
+    return Settings(read_config(path), path, stamp)
+
+
+def stamp_of(path: Path) -> Stamp:
+    """What tells one version of a file from the next; None if there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def read_config(path: Path) -> Config:

@@ -100,7 +100,7 @@ def command(
 
 
 def _run(stack: ExitStack, settings: Settings, database: Path, options: Options, rows: bool) -> int:
-    watch = ConfigWatch(settings.path)
+    watch = ConfigWatch(settings)
     pauses = PauseWatch(database, settings.config, watch.new_config)
     stack.callback(pauses.close)
     aggregation = ScheduledAggregation(database, SystemClock())
