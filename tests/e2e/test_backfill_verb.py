@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from command import KIZAMI, environment, run_process
+from daemon import wait_for, write_whole
 from fault_server import FaultServer, answer, hang_before_headers, status
 from kizami.cli.exit_codes import CONFIGURATION, FAILURE, INTERRUPTED, OK
 from kizami.coverage import Span
@@ -29,7 +29,8 @@ SPAN = Span(T0, at(SLOTS), 5)
 
 
 def configure(home: Path, url: str, settings: str = "") -> None:
-    (home / "kizami.toml").write_text(f'[[targets]]\nname = "calls"\nurl = "{url}"\ntimeout = "60s"\n{settings}')
+    text = f'[[targets]]\nname = "calls"\nurl = "{url}"\ntimeout = "60s"\n{settings}'
+    write_whole(home / "kizami.toml", text)
 
 
 @pytest.fixture
@@ -68,13 +69,6 @@ def running(home: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     finally:
         process.kill()
         process.communicate()
-
-
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
-        time.sleep(0.05)
 
 
 def test_without_a_daemon_it_collects_the_missing_slots_itself(home: Path) -> None:
@@ -125,7 +119,7 @@ def test_killed_in_the_middle_it_goes_on_where_it_was_when_repeated(home: Path) 
     with FaultServer(*[answer()] * 40, then=hang_before_headers) as server:
         configure(home, server.url)
         with running(home, "backfill", "--gaps", *HOUR) as process:
-            wait_until(lambda: stored(home) == KEPT + 40, "the first forty slots")
+            wait_for(lambda: stored(home) == KEPT + 40, "the first forty slots")
             process.kill()
             process.wait()
     assert missing(home) == 0  # the others are on the queue
@@ -141,7 +135,7 @@ def test_interrupted_it_says_how_to_go_on(tmp_path: Path) -> None:
     with FaultServer(hang_before_headers) as server:
         configure(tmp_path, server.url)
         with running(tmp_path, "backfill", "--gaps", *HOUR) as process:
-            wait_until(lambda: server.requests, "the first request")
+            wait_for(lambda: server.requests, "the first request")
             process.send_signal(signal.SIGINT)
             _, words = process.communicate(timeout=60)
     assert process.returncode == INTERRUPTED
@@ -165,7 +159,7 @@ class TestBesideADaemon:
         with (home / "kizami.toml").open("a") as file:
             file.write('catch_up = "0s"\ninterval = "5s"\n')
         with running(home, "up", "--no-rows") as process:
-            wait_until(lambda: daemon_pid(home / "kizami.db"), "the daemon")
+            wait_for(lambda: daemon_pid(home / "kizami.db"), "the daemon")
             yield process
 
     def test_the_daemon_collects_and_the_verb_waits_for_it(
@@ -183,9 +177,9 @@ class TestBesideADaemon:
     ) -> None:
         with FaultServer(hang_before_headers) as server:
             configure(home, server.url, 'catch_up = "0s"\ninterval = "5s"\n')
-            wait_until(lambda: server.requests, "the new configuration")
+            wait_for(lambda: server.requests, "the new configuration")
             with running(home, "backfill", "--gaps", *HOUR) as verb:
-                wait_until(lambda: missing(home) == 0, "the slots on the queue")
+                wait_for(lambda: missing(home) == 0, "the slots on the queue")
                 daemon.send_signal(signal.SIGTERM)
                 _, words = verb.communicate(timeout=120)
         assert verb.returncode == FAILURE
@@ -212,4 +206,4 @@ class TestBesideADaemon:
     ) -> None:
         bury_slots(home / "kizami.db", "calls", [700, 701], "status 500, expected 200", datetime.now(UTC))
         assert run_process("dead-letters", "redrive", "--json", cwd=home).json == {"redriven": 2}
-        wait_until(lambda: stored(home) == KEPT + 2, "the redriven slots")
+        wait_for(lambda: stored(home) == KEPT + 2, "the redriven slots")

@@ -156,7 +156,7 @@ class Engine:
         self._collecting.service = service
         if self._live:
             self._drop_unplanned()
-            self._plan_anew(now_ms)
+        self._plan_anew(now_ms)
 
     def _drop_unplanned(self) -> None:
         """What was planned for targets as they were, in this run or the last, would take the new plan's place."""
