@@ -72,10 +72,14 @@ def show(metric: str, slot: str, as_json: bool, home: Home) -> int:
 def redrive(metrics: tuple[str, ...], time_range: TimeRange, as_json: bool, home: Home) -> None:
     """Put the dead letters of METRIC (or of all metrics) back on the queue, to be tried afresh."""
     with home.opened() as backend:
-        redriven = backend.redrive(find_letters(backend, metrics, time_range))
+        found = find_letters(backend, metrics, time_range)
+        redriven = backend.redrive(found)
+    kept = len(found) - redriven
     if as_json:
-        print_json({"redriven": redriven})
+        print_json({"redriven": redriven, "kept": kept})
     say(f"{plural(redriven, 'dead letter')} back on the queue")
+    if kept:
+        say(f"{plural(kept, 'dead letter')} not: the target is paused or removed, or another was quicker")
 
 
 @command.command(short_help="Forget them; their slots are missing from then on.")

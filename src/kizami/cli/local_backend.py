@@ -102,7 +102,8 @@ class LocalBackend:
         return self._letters.newest()
 
     def redrive(self, letters: Iterable[DeadLetter]) -> int:
-        return self._letters.redrive(letters)
+        polled = {name for name, metric in self._all_metrics.items() if metric.polling is Polling.ON}
+        return self._letters.redrive(letter for letter in letters if letter.metric in polled)
 
     def purge(self, letters: Iterable[DeadLetter]) -> int:
         return self._letters.purge(letters)

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from kizami.cli.backends import Collector
+from kizami.cli.engine_options import options_of_environment
 from kizami.cli.settings import Settings
 from kizami.config import Config
 from kizami.errors import ConfigurationError, StoreError
@@ -45,7 +46,9 @@ def local_collector(database: Path, settings: Settings, metrics: Iterable[str]) 
     with ExitStack() as stack:
         _serve_mock(stack, settings.config)
         try:
-            collector: Collector = stack.enter_context(Drain.of(database, settings.config))
+            collector: Collector = stack.enter_context(
+                Drain.of(database, settings.config, options_of_environment())
+            )
         except AlreadyRunning:
             collector = Daemon(database)
         else:

@@ -14,10 +14,11 @@ from typing import Any
 import click
 
 from kizami.cli.config_watch import ConfigWatch
+from kizami.cli.engine_options import limit_options
 from kizami.cli.exit_codes import INTERRUPTED, OK
 from kizami.cli.mock_service import MockService, is_needed, mock_service
 from kizami.cli.printing import is_terminal
-from kizami.cli.settings import Decorator, Settings, config_option, database_option, load_settings
+from kizami.cli.settings import Settings, config_option, database_option, load_settings
 from kizami.config import Config
 from kizami.dashboard import DEFAULT_PORT
 from kizami.errors import ConfigurationError
@@ -31,19 +32,10 @@ from kizami.local.scheduled_aggregation import ScheduledAggregation
 from kizami.logs import use_logs
 from kizami.targets import MOCK_API_URL, Target
 
-_DEFAULTS = Options()
-_COUNT, _SECONDS = click.IntRange(1, 50_000), click.FloatRange(0.01, 3600)
 _WARNINGS = 5
 _SWITCH_SECONDS = 0.001  # the loop must not wait five milliseconds for a thread that computes
 
 logger = logging.getLogger(__name__)
-
-
-def _limit(flag: str, variable: str, kind: click.ParamType[Any], words: str) -> Decorator:
-    default = getattr(_DEFAULTS, flag.removeprefix("--").replace("-", "_"))
-    return click.option(
-        flag, type=kind, default=default, envvar=variable, show_default=True, show_envvar=True, help=words
-    )
 
 
 @click.command(short_help="Run the whole pipeline on this machine.")
@@ -60,17 +52,7 @@ def _limit(flag: str, variable: str, kind: click.ParamType[Any], words: str) -> 
     help=f"Its port; 0 lets the system choose.  [default: {DEFAULT_PORT}]",
 )
 @click.option("--spread/--no-spread", default=True, help="Spread polls evenly over the interval.")
-@_limit("--max-in-flight", "KIZAMI_MAX_IN_FLIGHT", _COUNT, "Requests in flight at once.")
-@_limit("--max-per-host", "KIZAMI_MAX_PER_HOST", _COUNT, "Requests in flight at once to one host.")
-@_limit("--receive-limit", "KIZAMI_RECEIVE_LIMIT", _COUNT, "Attempts before a slot becomes a dead letter.")
-@_limit(
-    "--retry-seconds",
-    "KIZAMI_RETRY_SECONDS",
-    _SECONDS,
-    "The wait before attempt two; then 4, 16 … times it.",
-)
-@_limit("--visibility-seconds", "KIZAMI_VISIBILITY_SECONDS", _SECONDS, "How long a message in hand is hidden.")
-@_limit("--backfill-per-second", "KIZAMI_BACKFILL_PER_SECOND", _COUNT, "Retries and backfill a second, at most.")
+@limit_options
 def command(
     config: Path | None,
     database: Path,

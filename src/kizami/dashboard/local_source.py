@@ -115,7 +115,8 @@ class LocalSource:
             queue.close()
 
     def redrive(self, letters: Iterable[DeadLetter]) -> int:
-        return self._letters.redrive(letters)
+        polled = {target.name for target in self.targets() if target.polling is Polling.ON}
+        return self._letters.redrive(letter for letter in letters if letter.metric in polled)
 
     def pause(self, metric: str) -> None:
         with sqlite_errors(StoreError, self._path):

@@ -1,7 +1,8 @@
 """Catching up: after a stop, a crash, a sleep or a jump of the clock, what was missed goes onto the queue.
 
 It runs on a thread of its own and through the same door as `kizami backfill`. It puts slots on the queue only
-as fast as they are asked for, so the queue stays small and live slots stay on time.
+as fast as they are asked for, target by target, so the queue stays small and live slots stay on time, and one
+target that does not answer holds up no other.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import logging
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 
 from kizami.backfill import plan_backfill
@@ -25,11 +26,11 @@ from kizami.messages import ScheduleMessage
 from kizami.slots import shift
 from kizami.targets import Target
 
-# Backfill messages on the queue above which nothing is added: those that can be asked for at once, and all.
-# The messages of a target that is down back off, and the others need not wait for that.
-_READY_MARK, _QUEUE_MARK = 2 * PIECE, 100 * PIECE
+# Backfill messages on the queue above which nothing is added: the targets that have missed slots share the mark,
+# but each may have a few.
+_QUEUE_MARK, _LEAST = 50 * PIECE, 24
 _TARGETS = 500  # looked through in one go
-_PAUSE_SECONDS = 0.1
+_PAUSE_SECONDS = 0.25
 _TROUBLE_SECONDS = 5.0
 _CLOSE_SECONDS = 0.3  # a long search that goes on for longer ends with the process, and harms nothing
 
@@ -38,8 +39,8 @@ logger = logging.getLogger(__name__)
 
 def missed(
     reader: Reader, targets: Iterable[Target], known: Mapping[str, KnownMetric], until: datetime
-) -> Iterator[ScheduleMessage]:
-    """The slots that were due by `until` and are neither stored, pending nor dead, target by target.
+) -> Iterator[dict[str, Iterator[ScheduleMessage]]]:
+    """The slots that were due by `until` and are neither stored, pending nor dead, for some targets at a time.
 
     As far back as a target says, but not before it was first known: a new target has no past.
     """
@@ -47,8 +48,8 @@ def missed(
     names = iter(by_name)
     while some := list(islice(names, _TARGETS)):
         spans = {name: _span(by_name[name], known[name], until) for name in some}
-        for name, gaps in find_missing(reader, spans).items():
-            yield from plan_backfill(by_name[name], gaps)
+        gaps = find_missing(reader, spans)
+        yield {name: plan_backfill(by_name[name], found) for name, found in gaps.items()}
 
 
 def _span(target: Target, metric: KnownMetric, until: datetime) -> Span:
@@ -109,13 +110,33 @@ class CatchUp:
             queue.close()
 
     def _send_missed(self, queue: SqliteQueue, reader: Reader, targets: Sequence[Target], until: datetime) -> int:
-        messages = missed(reader, targets, reader.metrics(), until)
+        known = reader.metrics()
+        found = missed(reader, targets, known, until)
+        left: dict[str, Iterator[ScheduleMessage]] = {}
         sent = 0
-        while self._may_go_on() and (piece := list(islice(messages, PIECE))):
-            while reader.backfill_is_full(_READY_MARK, _QUEUE_MARK, self._clock.now()) and self._may_go_on():
+        while self._may_go_on() and ((more := next(found, None)) is not None or left):
+            left |= more or {}
+            some = self._next_of_each(reader, known, left)
+            sent += queue.send_backfill(takewhile(lambda _: self._may_go_on(), some))
+            if not some and more is None:
                 self._pause(_PAUSE_SECONDS)
-            sent += queue.send_backfill(piece)
         return sent
+
+    def _next_of_each(
+        self, reader: Reader, known: Mapping[str, KnownMetric], left: dict[str, Iterator[ScheduleMessage]]
+    ) -> list[ScheduleMessage]:
+        """What each target may have on the queue beyond what it has; who has no more is taken out."""
+        share = max(_LEAST, _QUEUE_MARK // max(1, len(left)))
+        some: list[ScheduleMessage] = []
+        for name, messages in list(left.items()):
+            room = share - reader.backfill_waiting(known[name], share)
+            if room < share // 2:
+                continue
+            taken = list(islice(messages, room))
+            some += taken
+            if len(taken) < room:
+                del left[name]
+        return some
 
     def _may_go_on(self) -> bool:
         return not self._stopping and self._job is None

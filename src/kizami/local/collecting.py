@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from kizami.collector import plan_request, read_count
+from kizami.collector import Response, plan_request, read_count
 from kizami.errors import ApiError, ApiUnreachable, InvalidInput, KizamiError
 from kizami.local.backoff import retry_delay_seconds
 from kizami.local.batches import BACKFILL, LIVE, Taken
@@ -18,12 +18,11 @@ from kizami.local.fetch import Fetcher, Finished
 from kizami.local.hosts import Entry, Hosts
 from kizami.local.moments import from_seconds
 from kizami.local.options import Options
-from kizami.local.service import Polled
+from kizami.local.service import LEAST_WAITING, Polled, waiting_limits
 from kizami.local.work import Work
 from kizami.messages import ScheduleMessage
 from kizami.slots import Window, shift
 
-OLD_LIMIT = 1024  # retried and backfilled messages that may be in hand at once
 _CROWDED_MS = 5000  # when an old message that found too long a line is handed out again
 _ERROR_CHARACTERS = 300
 
@@ -41,6 +40,11 @@ class Flight:
     @property
     def live(self) -> bool:
         return self.taken.priority == LIVE
+
+    @property
+    def moment_ms(self) -> int:
+        """Before it the slot cannot be asked for: its start, and the target's lag."""
+        return (self.taken.slot + self.polled.target.lag_seconds) * 1000
 
 
 @dataclass(slots=True)
@@ -60,21 +64,35 @@ class Collecting:
         self._fetcher = fetcher
         self._options = options
         self._clock = clock
-        self._hosts: Hosts[Flight] = Hosts(options.max_in_flight, options.max_per_host)
+        self._hosts: Hosts[Flight] = Hosts(options.max_in_flight, options.max_per_host, fetcher.max_connections)
         self._flying: set[Flight] = set()
-        self.service: Mapping[int, Polled] = {}
+        self._service: Mapping[int, Polled] = {}
+        self._waiting_limits: Mapping[str, int] = {}
         self.work = Work()
         self.tally = Tally()
         self.failures = FailureLog(clock.milliseconds())
 
-    @property
-    def old_room(self) -> int:
-        """How many more retried and backfilled messages can be taken in hand."""
-        return OLD_LIMIT - self._hosts.old
+    def serve(self, service: Mapping[int, Polled]) -> None:
+        """These are polled from now on."""
+        self._service = service
+        self._waiting_limits = waiting_limits(service.values(), self._options)
+
+    def host_of(self, metric_id: int) -> str | None:
+        """Where the metric's requests go; None if it is not polled. Asked by the writer's thread, too."""
+        polled = self._service.get(metric_id)
+        return polled.host if polled else None
+
+    def old_room(self, host: str) -> int:
+        """How many more retried and backfilled messages of that host can be taken in hand; likewise."""
+        return self._hosts.old_room(host)
+
+    def waiting_limit(self, host: str) -> int:
+        """How many retried messages of that host may wait; likewise."""
+        return self._waiting_limits.get(host, LEAST_WAITING)
 
     def ask(self, taken: Taken) -> None:
         """Send the request now, or as soon as the host's line allows."""
-        polled = self.service.get(taken.metric_id)
+        polled = self._service.get(taken.metric_id)
         if polled is None or polled.target.interval_seconds != taken.seconds:
             # The target was removed, paused or given another interval: nobody expects this slot any more.
             self.work.removed.append([taken.slot, taken.metric_id])
@@ -83,7 +101,7 @@ class Collecting:
         try:
             flight = Flight(taken, polled, message, plan_request(message, polled.target).url)
         except InvalidInput as error:
-            self._bury(taken, error)
+            self._bury(taken, taken.attempts, error)
             return
         now_ms = self._clock.milliseconds()
         match self._hosts.enter(polled.host, flight, live=flight.live, now_ms=now_ms):
@@ -99,13 +117,12 @@ class Collecting:
         flight: Flight = finished.tag
         self._flying.discard(flight)
         now_ms = self._clock.milliseconds()
-        try:
-            if isinstance(finished.outcome, ApiError):
-                raise finished.outcome
-            self._keep(flight, read_count(finished.outcome, flight.message, flight.polled.target), now_ms)
-        except ApiError as error:
-            self._fail(flight, error, now_ms)
-        if self._hosts.done(flight.polled.host, live=flight.live):
+        answered = not isinstance(finished.outcome, ApiUnreachable)
+        if now_ms < flight.moment_ms:  # the clock was ahead when it was asked, and was set right since
+            self._postpone(flight)
+        else:
+            self._judge(flight, finished.outcome, now_ms)
+        if self._hosts.done(flight.polled.host, live=flight.live, answered=answered):
             self._advance()
 
     def keep_house(self, now_ms: float) -> None:
@@ -135,42 +152,65 @@ class Collecting:
             self._send(flight, self._clock.milliseconds())
 
     def _send(self, flight: Flight, now_ms: float) -> None:
+        """Let the request leave, but never before its slot's moment, however it came onto the queue."""
+        if now_ms < flight.moment_ms:
+            self._hosts.unsent(flight.polled.host, live=flight.live)
+            self._postpone(flight)
+            return
         flight.asked_ms = now_ms
         self._flying.add(flight)
         self._fetcher.start(flight.url, flight.polled.profile, flight)
         self.tally.asked += 1
+
+    def _postpone(self, flight: Flight) -> None:
+        """Back to the queue until the slot's moment."""
+        visible_ms = max(flight.taken.due_ms, flight.moment_ms)
+        self.work.unasked.append([flight.taken.slot, flight.taken.metric_id, visible_ms])
+
+    def _judge(self, flight: Flight, outcome: Response | ApiError, now_ms: float) -> None:
+        try:
+            if isinstance(outcome, ApiError):
+                raise outcome
+            self._keep(flight, read_count(outcome, flight.message, flight.polled.target), now_ms)
+        except ApiError as error:
+            self._fail(flight, error, now_ms)
 
     def _keep(self, flight: Flight, count: int, now_ms: float) -> None:
         taken = flight.taken
         late_ms = max(0, int(flight.asked_ms - taken.due_ms))
         backfilled = int(taken.priority == BACKFILL)
         self.work.stored.append(
-            [taken.slot, taken.metric_id, count, int(now_ms), late_ms, taken.receives, backfilled]
+            [taken.slot, taken.metric_id, count, int(now_ms), late_ms, taken.attempts + 1, backfilled]
         )
         self.tally.answered += 1
         self.failures.succeeded(flight.message.metric, now_ms)
 
     def _fail(self, flight: Flight, error: ApiError, now_ms: float) -> None:
-        taken = flight.taken
         self.tally.failed += 1
         self.failures.failed(flight.message.metric, error, now_ms)
-        if taken.receives >= self._options.receive_limit:
-            self._bury(taken, error)
-            return
-        wait = retry_delay_seconds(taken.receives, error, self._options.retry_seconds, random.random())
-        visible_ms = int(now_ms + wait * 1000)
-        self.work.failed.append([taken.slot, taken.metric_id, visible_ms, taken.receives, _words(error)])
+        attempts = flight.taken.attempts + 1
+        if attempts >= self._options.receive_limit:
+            self._bury(flight.taken, attempts, error)
+        else:
+            wait = retry_delay_seconds(attempts, error, self._options.retry_seconds, random.random())
+            self._retry(flight.taken, attempts, int(now_ms + wait * 1000), error)
 
-    def _bury(self, taken: Taken, error: KizamiError) -> None:
+    def _retry(self, taken: Taken, attempts: int, visible_ms: int, error: KizamiError) -> None:
+        self.work.failed.append([taken.slot, taken.metric_id, visible_ms, attempts, _words(error)])
+
+    def _bury(self, taken: Taken, attempts: int, error: KizamiError) -> None:
         self.tally.dead += 1
-        self.work.buried.append([taken.slot, taken.metric_id, taken.due_ms, taken.receives, _words(error)])
+        self.work.buried.append([taken.slot, taken.metric_id, taken.due_ms, attempts, _words(error)])
 
     def _turn_away(self, flight: Flight, now_ms: float) -> None:
-        """The host's line is too long: an old message waits on the queue, a live one has failed this time."""
+        """The host's line is too long: back to the queue without an attempt; a live message is live no more."""
+        taken, visible_ms = flight.taken, int(now_ms) + _CROWDED_MS
         if flight.live:
-            self._fail(flight, ApiUnreachable("the requests before it have waited too long for this host"), now_ms)
+            error = ApiUnreachable("the requests before it have waited too long for this host")
+            self.failures.failed(flight.message.metric, error, now_ms)
+            self._retry(taken, taken.attempts, visible_ms, error)
         else:
-            self.work.unasked.append([flight.taken.slot, flight.taken.metric_id, int(now_ms) + _CROWDED_MS])
+            self.work.unasked.append([taken.slot, taken.metric_id, visible_ms])
 
 
 @lru_cache(maxsize=1024)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kizami.errors import QueueError
-from kizami.local.batches import BACKFILL, RETRY
+from kizami.local.batches import BACKFILL
 from kizami.local.database import open_database, sqlite_errors, transaction
 from kizami.local.moments import from_ms, from_seconds, to_ms, to_seconds
 from kizami.local.queue import PIECE
@@ -34,7 +34,7 @@ _THESE = """
 """
 _REDRIVE = f"""
 INSERT INTO messages (slot, metric_id, seconds, priority, due_ms, visible_ms, sent_ms, last_error)
-SELECT slot, metric_id, seconds, max(priority, {RETRY}), due_ms, ?2, ?2, reason FROM dead_letters WHERE {_THESE}
+SELECT slot, metric_id, seconds, {BACKFILL}, due_ms, due_ms, ?2, reason FROM dead_letters WHERE {_THESE}
 """
 _FORGET = f"DELETE FROM dead_letters WHERE {_THESE}"
 

@@ -13,17 +13,13 @@ from kizami.local.engine import Engine
 from kizami.local.lock import sole_daemon
 from kizami.local.options import Options
 
-RETRY_SECONDS = 0.5
-
 
 class Drain:
     """An engine at work that plans nothing new."""
 
     words = "no `kizami up` is running, so this process collects them"
 
-    def __init__(self, path: Path, config: Config) -> None:
-        # Somebody waits for it: a failure is tried again sooner than by a daemon.
-        options = Options(retry_seconds=RETRY_SECONDS)
+    def __init__(self, path: Path, config: Config, options: Options) -> None:
         self._engine = Engine(path, options, SystemClock(), live=False)
         self._config = config
         self._failure: Exception | None = None
@@ -31,10 +27,10 @@ class Drain:
 
     @classmethod
     @contextmanager
-    def of(cls, path: Path, config: Config) -> Iterator[Drain]:
+    def of(cls, path: Path, config: Config, options: Options) -> Iterator[Drain]:
         """At work for the length of a `with`, as the only one; AlreadyRunning if a daemon is."""
         with sole_daemon(path):
-            drain = cls(path, config)
+            drain = cls(path, config, options)
             drain._thread.start()
             try:
                 yield drain

@@ -102,8 +102,8 @@ class Engine:
         self._bell = Bell()
         self._fetcher = Fetcher(self._bell)
         self._collecting = Collecting(self._fetcher, options, clock)
-        limits = QueueLimits(options.receive_limit, options.visibility_seconds, options.backfill_per_second)
-        self._writer = Writer(path, clock, limits, self._deliver, lambda: self._collecting.old_room)
+        limits = QueueLimits(options.visibility_seconds, options.backfill_per_second)
+        self._writer = Writer(path, clock, limits, self._deliver, self._collecting)
         self._catch_up = CatchUp(path, clock)
         now_ms = clock.milliseconds()
         self._planner = Planner([], now_ms)
@@ -153,7 +153,7 @@ class Engine:
         service = enter_service(self._path, config.enabled_targets, self._clock.now(), spread=self._options.spread)
         self._service = service
         self._names |= {number: polled.target.name for number, polled in service.items()}
-        self._collecting.service = service
+        self._collecting.serve(service)
         if self._live:
             self._drop_unplanned()
         self._plan_anew(now_ms)
@@ -165,7 +165,8 @@ class Engine:
         self._in_hand.difference_update((taken.slot, taken.metric_id) for taken in in_hand)
         for taken in in_hand:
             self._accept(taken)
-        self._errand(lambda connection: batches.drop_unplanned(connection, plan))
+        now_ms = int(self._clock.milliseconds())
+        self._errand(lambda connection: batches.drop_unplanned(connection, plan, now_ms))
 
     def _plan_anew(self, now_ms: int) -> None:
         """Ticks after this moment are the planner's, those before it catch-up's."""
@@ -245,7 +246,7 @@ class Engine:
         for taken in self._agenda.clear():
             self._collecting.give_back(taken)
         if jumped_ms:
-            self._errand(lambda connection: batches.shift_waiting(connection, jumped_ms))
+            self._errand(lambda connection: batches.shift_waiting(connection, now_ms, jumped_ms))
         self._errand(lambda connection: batches.demote_late(connection, now_ms - LATE_MS))
         self._plan_anew(now_ms)
 

@@ -69,7 +69,8 @@ class Fetcher:
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
-        self._multi.setopt(pycurl.M_MAXCONNECTS, _allowed_files() - _SPARE_FILES)
+        self.max_connections = _allowed_files() - _SPARE_FILES
+        self._multi.setopt(pycurl.M_MAXCONNECTS, self.max_connections)
         self.in_flight = 0
 
     def __enter__(self) -> Self:

@@ -31,7 +31,7 @@ FROM {_UNSTORED} JOIN metrics ON id = metric_id WHERE slot >= ? AND slot < ?
 _MISSING = """
 WITH RECURSIVE grid (metric_id, name, slot, end, step) AS (
     SELECT metrics.id, name, value ->> 1, value ->> 2, value ->> 3
-    FROM json_each(?1) JOIN metrics ON name = value ->> 0
+    FROM json_each(?1) JOIN metrics ON name = value ->> 0 WHERE value ->> 1 < value ->> 2
     UNION ALL SELECT metric_id, name, slot + step, end, step FROM grid WHERE slot + step < end
 )
 SELECT name, slot FROM grid AS g
@@ -104,6 +104,8 @@ def _stored_by_bucket(reader: Reader, names: Iterable[str], first: int, end: int
 
 def _cut_to_buckets(spans: Mapping[str, Span], first: int, end: int) -> Iterator[tuple[str, int, Run]]:
     for name, span in spans.items():
+        if not span.expected:
+            continue
         span_start, span_end = to_seconds(span.start), to_seconds(span.end)
         for bucket in range(max(first, _bucket_of(span_start)), min(end, span_end), TALLY_SECONDS):
             yield name, bucket, (max(bucket, span_start), min(bucket + TALLY_SECONDS, span_end))

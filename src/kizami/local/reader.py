@@ -17,7 +17,7 @@ import apsw
 
 from kizami.coverage import Completeness, Span
 from kizami.errors import StoreError
-from kizami.local.batches import BACKFILL
+from kizami.local.batches import BACKFILL, LIVE
 from kizami.local.database import open_database, sqlite_errors
 from kizami.local.metrics import KnownMetric, known_metric, known_metrics
 from kizami.local.moments import from_ms, from_seconds, to_ms, to_seconds
@@ -67,14 +67,13 @@ _NEWEST = """
 SELECT name, max(newest) FROM tallies JOIN metrics ON id = metric_id WHERE bucket >= ? GROUP BY metric_id
 """
 _RECENT_SECONDS = 3600
-_EVER_MS = 1 << 62
 
 _DEPTH = """
 SELECT ifnull(sum(NOT held AND visible_ms <= :now), 0),
        ifnull(sum(NOT held AND visible_ms > :now), 0),
        ifnull(sum(held), 0),
        (SELECT count(*) FROM dead_letters),
-       ifnull(:now - min(visible_ms) FILTER (WHERE NOT held AND visible_ms <= :now), 0)
+       ifnull(:now - min(max(visible_ms, min(sent_ms, :now))) FILTER (WHERE NOT held AND visible_ms <= :now), 0)
 FROM messages
 """
 
@@ -189,10 +188,12 @@ class Reader:
         ((waiting, delayed, held, dead, oldest_ms),) = self.rows(_DEPTH, {"now": to_ms(now)})
         return QueueDepth(waiting, delayed, held, dead, oldest_ms / 1000)
 
-    def backfill_is_full(self, ready: int, in_all: int, now: datetime) -> bool:
-        """Whether so many backfill messages are ready to be handed out, or so many are on the queue at all."""
-        sql = f"SELECT 1 FROM messages WHERE priority = {BACKFILL} AND visible_ms <= ? LIMIT 1 OFFSET ?"
-        return bool(self.rows(sql, (to_ms(now), ready - 1)) or self.rows(sql, (_EVER_MS, in_all - 1)))
+    def backfill_waiting(self, metric: KnownMetric, most: int) -> int:
+        """How many backfill messages of the metric are on the queue; `most` if there are more."""
+        sql = f"""SELECT count(*) FROM (SELECT 1 FROM messages
+        WHERE priority > {LIVE} AND priority = {BACKFILL} AND metric_id = ? LIMIT ?)"""
+        ((count,),) = self.rows(sql, (metric.id, most))
+        return int(count)
 
     def lateness(self, start: datetime, end: datetime) -> Lateness:
         """The lateness of the live polls."""

@@ -73,7 +73,7 @@ CREATE TABLE messages (
     due_ms     INTEGER NOT NULL,                -- the planned moment
     visible_ms INTEGER NOT NULL,                -- handed out from here on
     sent_ms    INTEGER NOT NULL,
-    receives   INTEGER NOT NULL DEFAULT 0,
+    receives   INTEGER NOT NULL DEFAULT 0,      -- requests that were sent for it
     held       INTEGER NOT NULL DEFAULT 0,      -- 1 while somebody has it in hand
     last_error TEXT,
     PRIMARY KEY (slot, metric_id)
@@ -118,5 +118,13 @@ CREATE TABLE points (
 ) STRICT, WITHOUT ROWID;
 """
 
+# Live messages wait by their moment; retried and backfilled ones in lines, one for each metric, so that the line
+# of one that is not served is in nobody's way.
+_SCHEMA_3 = """
+DROP INDEX messages_in_turn;
+CREATE INDEX live_messages ON messages (visible_ms) WHERE priority = 0;
+CREATE INDEX lines_of_messages ON messages (priority, metric_id, visible_ms) WHERE priority > 0;
+"""
+
 # One script a version: user_version says how many of them the file has. Later parts add theirs at the end.
-MIGRATIONS: tuple[str, ...] = (_SCHEMA_1, _SCHEMA_2)
+MIGRATIONS: tuple[str, ...] = (_SCHEMA_1, _SCHEMA_2, _SCHEMA_3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,13 +10,18 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from kizami.errors import StoreError
+from kizami.local.backoff import longest_delay_seconds
 from kizami.local.batches import PlanKey
 from kizami.local.database import open_database, sqlite_errors, transaction
 from kizami.local.fetch import Profile
 from kizami.local.metrics import ID_SPACE, register_targets
+from kizami.local.options import Options
 from kizami.local.secrets import resolve_headers
 from kizami.targets import Target
 
+LEAST_WAITING = 60  # slots that any host may have waiting to be tried again
+_WAITING_SECONDS = 300.0  # what a host may have waiting is so much of its polls' time, or what its attempts take
+_MOST_WAITING_SECONDS = 3600.0
 _QUANTUM_MS = 20  # polls due within one quantum leave together: fewer wake-ups, less CPU a poll
 
 
@@ -50,6 +56,18 @@ def enter_service(path: Path, targets: Iterable[Target], now: datetime, *, sprea
         connection.close()
     service = (_polled(target, known[target.name].id, lines, spread=spread) for target, lines in headers.items())
     return {polled.metric_id: polled for polled in service}
+
+
+def waiting_limits(service: Iterable[Polled], options: Options) -> dict[str, int]:
+    """How many slots each host may have waiting to be tried again: more than wait for one that fails at once."""
+    waits = sum(longest_delay_seconds(n, options.retry_seconds) for n in range(1, options.receive_limit))
+    polls: dict[str, float] = {}
+    for polled in service:
+        target = polled.target
+        attempts = waits + options.receive_limit * target.timeout_seconds
+        seconds = min(max(_WAITING_SECONDS, attempts * 1.25), _MOST_WAITING_SECONDS)
+        polls[polled.host] = polls.get(polled.host, 0.0) + seconds / target.interval_seconds
+    return {host: max(LEAST_WAITING, math.ceil(slots)) for host, slots in polls.items()}
 
 
 def _polled(target: Target, metric_id: int, headers: tuple[str, ...], *, spread: bool) -> Polled:

@@ -57,12 +57,12 @@ class Work:
         if self.sent:  # after the results: what was polled before it could be sent is stored by now
             batches.send(connection, self.sent, LIVE, now_ms)
         if self.removed:
-            batches.remove(connection, self.removed)
+            batches.drop(connection, self.removed, now_ms)
         if self.failed or self.buried:
             batches.fail(connection, self.failed + self.buried)
         if self.buried:
             batches.bury(connection, self.buried, now_ms)
         if self.unasked:
-            batches.give_back(connection, self.unasked, counted=False)
+            batches.give_back(connection, self.unasked, asked=False)
         if self.unanswered:
-            batches.give_back(connection, self.unanswered, counted=True)
+            batches.give_back(connection, self.unanswered, asked=True)

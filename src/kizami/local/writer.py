@@ -20,9 +20,10 @@ import apsw
 
 from kizami.errors import StoreError
 from kizami.local import batches
-from kizami.local.batches import BACKFILL, LIVE, RETRY, Taken
+from kizami.local.batches import LIVE, Taken
 from kizami.local.clock import WallClock
 from kizami.local.database import explain, open_database, sqlite_errors, transaction
+from kizami.local.lines import HostRoom, OldLines
 from kizami.local.work import Errand, Work
 
 LOOK_AHEAD_MS = 5000  # how long a commit may take before a poll is late for it
@@ -48,14 +49,13 @@ class Delivery:
 class QueueLimits:
     """How messages are handed out."""
 
-    receive_limit: int
     visibility_seconds: float
     old_per_second: int
 
 
 class Writer:
-    """Owns the connection that writes. `deliver` is called on the writer's thread; `old_room` says how many
-    retried and backfilled messages the loop can take."""
+    """Owns the connection that writes. `deliver` is called on the writer's thread; `room` says how many retried
+    and backfilled messages the loop can take."""
 
     def __init__(
         self,
@@ -63,13 +63,12 @@ class Writer:
         clock: WallClock,
         limits: QueueLimits,
         deliver: Callable[[Delivery], None],
-        old_room: Callable[[], int],
+        room: HostRoom,
     ) -> None:
         self._path = path
         self._clock = clock
         self._limits = limits
         self._deliver = deliver
-        self._old_room = old_room
         self._connection = open_database(path, create=True)
         self._file = _identity(path)
         self._handed_over: deque[Work] = deque()
@@ -81,7 +80,7 @@ class Writer:
         self._busy = threading.Lock()
         self._holding = False
         self._trouble: str | None = None
-        self._allowance = _Allowance(limits.old_per_second, clock.milliseconds())
+        self._old_lines = OldLines(room, limits.old_per_second, clock.milliseconds())
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
     def start(self) -> None:
@@ -174,36 +173,32 @@ class Writer:
             self._unwritten.append(work)
 
     def _write_and_take(self, now_ms: int) -> Delivery:
-        if not self._unwritten and not self._due(now_ms):
+        due = self._due(now_ms)
+        if not self._unwritten and not due:
             return Delivery([], Work())
         hidden_until_ms = now_ms + LOOK_AHEAD_MS + round(self._limits.visibility_seconds * 1000)
         with transaction(self._connection):
-            for work in self._unwritten:
-                work.write(self._connection, now_ms)
-            due = self._due(now_ms)
-            limit = self._limits.receive_limit
-            taken = batches.take(self._connection, due, hidden_until_ms, limit, now_ms, sole=True)
-        self._allowance.spend(sum(message.priority != LIVE for message in taken))
+            if self._unwritten:
+                for work in self._unwritten:
+                    work.write(self._connection, now_ms)
+                self._old_lines.bury_overflow(self._connection, now_ms)
+                due = self._due(now_ms)
+            batches.hand_out(self._connection, due, hidden_until_ms)
+        self._old_lines.served(due)
         written, *later = self._unwritten or [Work()]
         for work in later:
             written.absorb(work)
         self._unwritten = []
         self._written += len(written)
         self._recover(written)
-        return Delivery(taken, written)
+        return Delivery(due, written)
 
     def _due(self, now_ms: int) -> list[Taken]:
         """Live messages ahead of their moment, then retried and backfilled ones as far as there is room."""
         if self._holding:
             return []
-        due = batches.in_turn(self._connection, LIVE, now_ms + LOOK_AHEAD_MS, _LIVE_LIMIT)
-        room = min(self._old_room(), self._allowance.left(now_ms))
-        for priority in (RETRY, BACKFILL):
-            if room > 0:
-                old = batches.in_turn(self._connection, priority, now_ms, room)
-                room -= len(old)
-                due += old
-        return due
+        live = batches.live_by(self._connection, now_ms + LOOK_AHEAD_MS, _LIVE_LIMIT)
+        return live + self._old_lines.choose(self._connection, now_ms)
 
     def _look(self, now_ms: int) -> list[Taken]:
         """What is due while nothing can be written: from the file, and from plans that are not yet in it."""
@@ -211,13 +206,13 @@ class Writer:
             return []
         until_ms = now_ms + LOOK_AHEAD_MS
         planned = [
-            Taken(slot, metric_id, seconds, LIVE, due_ms, 1)
+            Taken(slot, metric_id, seconds, LIVE, due_ms, 0)
             for work in self._unwritten
             for slot, metric_id, seconds, due_ms, _ in work.sent
             if due_ms <= until_ms
         ]
         try:
-            return planned + batches.in_turn(self._connection, LIVE, until_ms, _LIVE_LIMIT)
+            return planned + batches.live_by(self._connection, until_ms, _LIVE_LIMIT)
         except apsw.Error:
             return planned
 
@@ -242,21 +237,3 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return status.st_dev, status.st_ino
-
-
-class _Allowance:
-    """How many old messages may be handed out by now: so many a second, at most half a second's worth at once."""
-
-    def __init__(self, per_second: int, now_ms: float) -> None:
-        self._per_second = per_second
-        self._saved = 0.0
-        self._at_ms = now_ms
-
-    def left(self, now_ms: float) -> int:
-        elapsed = max(0.0, now_ms - self._at_ms) / 1000
-        self._saved = min(self._saved + elapsed * self._per_second, self._per_second / 2)
-        self._at_ms = now_ms
-        return int(self._saved)
-
-    def spend(self, count: int) -> None:
-        self._saved -= count
