@@ -8,11 +8,10 @@ from pathlib import Path
 from kizami.dashboard.local_source import LocalSource
 from kizami.dashboard.server import DashboardServer
 from kizami.local import batches
+from kizami.local.batches import LIVE
 from kizami.local.database import open_database, transaction
 from kizami.local.metrics import register_targets
 from kizami.local.moments import to_ms, to_seconds
-from kizami.local.queue import SqliteQueue
-from kizami.sender import PlannedMessage, message_for_slot
 from kizami.targets import Target
 
 INTERVAL = timedelta(seconds=5)
@@ -58,10 +57,9 @@ def build_home(path: Path, now: datetime) -> Path:
             ]
             batches.store(connection, rows)
         _bury(connection, known[CALLS].id, slot_before(now, 70))
+        pending = [to_seconds(slot_before(now, 72)), known[CALLS].id, 5, to_ms(now), to_ms(now)]
+        batches.send(connection, [pending], LIVE, to_ms(now))
     connection.close()
-    queue = SqliteQueue(path, FixedClock(now))
-    queue.send([PlannedMessage(message_for_slot(slot_before(now, 72), TARGETS[0]), 0)])
-    queue.close()
     return path
 
 

@@ -60,11 +60,14 @@ def _row(metric_id: int, number: int, start: datetime, counts: int) -> list[int]
 
 def queue_slots(path: Path, metric: str, numbers: Iterable[int], now: datetime, tried: int = 0) -> None:
     """Put past slots on the queue; they were `tried` before."""
-    queue = SqliteQueue(path, FixedClock(now), receive_limit=tried + 1, visibility_seconds=0)
+    queue = SqliteQueue(path, FixedClock(now))
     queue.send_backfill(message_for_slot(at(number), Target(name=metric)) for number in numbers)
-    for _ in range(tried):
-        queue.receive(1000)
     queue.close()
+    if tried:
+        connection = open_database(path)
+        with transaction(connection):
+            connection.execute("UPDATE messages SET receives = ?, held = 1, visible_ms = ?", (tried, to_ms(now)))
+        connection.close()
 
 
 def bury_slots(path: Path, metric: str, numbers: Iterable[int], reason: str, died_at: datetime) -> None:

@@ -11,9 +11,6 @@ import pytest
 
 from kizami.aws.dynamodb import DynamoDbMetricStore
 from kizami.aws.sqs import SqsQueue
-from kizami.local.dead_letters import DeadLetters
-from kizami.local.queue import SqliteQueue
-from kizami.messages import write_message
 from kizami.ports import MetricStore
 from local_aws import create_metrics_table, create_queue, lead_to, moto_in_this_process, sqs_at
 from sqlite_store import SqliteMetricStore
@@ -53,27 +50,16 @@ def endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     return found
 
 
-@pytest.fixture(params=["memory", "sqlite", "moto"])
-def kit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> QueueKit:
+@pytest.fixture(params=["memory", "moto"])
+def kit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> QueueKit:
     """An empty queue with a visibility timeout of 2 s and dead letters after 2 receives."""
-    if request.param == "memory":
-        return _memory_kit()
-    return _sqlite_kit(tmp_path / "kizami.db") if request.param == "sqlite" else _moto_kit(request, monkeypatch)
+    return _memory_kit() if request.param == "memory" else _moto_kit(request, monkeypatch)
 
 
 def _memory_kit() -> QueueKit:
     clock = ManualClock()
     queue = MemoryQueue(clock, VISIBILITY_SECONDS, MAX_RECEIVES)
     return QueueKit(queue, clock.advance, lambda: queue.dead_letters)
-
-
-def _sqlite_kit(path: Path) -> QueueKit:
-    clock = ManualClock()
-    queue = SqliteQueue(
-        path, clock, create=True, visibility_seconds=VISIBILITY_SECONDS, receive_limit=MAX_RECEIVES
-    )
-    letters = DeadLetters(path, clock)
-    return QueueKit(queue, clock.advance, lambda: [write_message(letter.message) for letter in letters.newest()])
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The SQLite queue: SQS semantics, one message a slot, live before old, and dead letters that can go back."""
+"""The SQLite queue: one message a slot, a line for each host, and dead letters that can go back."""
 
 from __future__ import annotations
 
@@ -9,23 +9,28 @@ from pathlib import Path
 import apsw
 import pytest
 
+from host_rooms import Rooms
 from kizami.local import batches
-from kizami.local.batches import BACKFILL, LIVE
+from kizami.local.batches import BACKFILL, LIVE, RETRY, Taken
 from kizami.local.clock import SystemClock
 from kizami.local.database import open_database
 from kizami.local.dead_letters import DeadLetters
+from kizami.local.lines import OldLines
+from kizami.local.moments import to_ms, to_seconds
 from kizami.local.queue import SqliteQueue
 from kizami.local.reader import Reader
 from kizami.local.work import Work
 from kizami.local.writer import QueueLimits, Writer
-from kizami.messages import MetricRecord, ScheduleMessage, read_message
-from kizami.sender import PlannedMessage, message_for_slot, plan_minute
+from kizami.messages import MetricRecord, ScheduleMessage
+from kizami.sender import message_for_slot
 from kizami.targets import Target
 from sqlite_store import SqliteMetricStore
 from twins import ManualClock
 
 NOW = datetime(2025, 12, 2, 10, 23, tzinfo=UTC)
+NOW_MS = to_ms(NOW)
 TARGET = Target()
+HOUR_MS = 3_600_000
 
 
 @pytest.fixture
@@ -40,9 +45,16 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def queue(path: Path, clock: ManualClock) -> Iterator[SqliteQueue]:
-    queue = SqliteQueue(path, clock, create=True, visibility_seconds=30, receive_limit=3)
+    queue = SqliteQueue(path, clock, create=True)
     yield queue
     queue.close()
+
+
+@pytest.fixture
+def connection(queue: SqliteQueue, path: Path) -> Iterator[apsw.Connection]:
+    connection = open_database(path)
+    yield connection
+    connection.close()
 
 
 @pytest.fixture
@@ -56,96 +68,196 @@ def message(seconds: int = 0, metric: str = TARGET.name) -> ScheduleMessage:
     return message_for_slot(NOW + timedelta(seconds=seconds), Target(name=metric))
 
 
-def send(queue: SqliteQueue, *messages: ScheduleMessage, delay_seconds: int = 0) -> None:
-    assert queue.send([PlannedMessage(each, delay_seconds) for each in messages]) == []
+def planned(slot: int, metric_id: int = 1, seconds: int = 5, due_ms: int = 1 << 50) -> list[int]:
+    return [slot, metric_id, seconds, due_ms, due_ms]
 
 
-def received_messages(queue: SqliteQueue, limit: int = 10) -> list[ScheduleMessage]:
-    return [read_message(received.body) for received in queue.receive(limit)]
+def on_the_queue(connection: apsw.Connection) -> list[int]:
+    return [slot for (slot,) in connection.execute("SELECT slot FROM messages ORDER BY slot, metric_id")]
 
 
-def exhaust(queue: SqliteQueue, clock: ManualClock) -> None:
-    """Receive without acknowledging until nothing comes any more."""
-    while queue.receive(10):
-        clock.advance(31)
+def bury(connection: apsw.Connection, *messages: ScheduleMessage, reason: str = "status 503") -> None:
+    rows = [[to_seconds(each.window.start), 0, 0, 5, reason] for each in messages]
+    batches.fail(connection, rows)
+    batches.bury(connection, rows, NOW_MS)
 
 
-def test_a_minutes_plan_comes_out_tick_by_tick(queue: SqliteQueue, clock: ManualClock) -> None:
-    plan = plan_minute(NOW, TARGET)
-    queue.send(plan)
-    seen = []
-    for _ in plan:
-        for received in queue.receive(10):
-            seen.append(read_message(received.body))
-            queue.acknowledge(received)
-        clock.advance(5)
-    assert seen == [entry.message for entry in plan]
+class TestSending:
+    def test_a_slot_that_is_pending_is_not_sent_twice(
+        self, queue: SqliteQueue, connection: apsw.Connection
+    ) -> None:
+        assert queue.send_backfill([message(), message()]) == 1
+        assert queue.send_backfill([message()]) == 0
+        assert on_the_queue(connection) == [to_seconds(NOW)]
+
+    def test_a_slot_that_is_stored_is_not_sent_again(
+        self, queue: SqliteQueue, path: Path, connection: apsw.Connection
+    ) -> None:
+        store = SqliteMetricStore(path)
+        store.put_if_absent(MetricRecord(TARGET.name, NOW, 1, NOW))
+        store.close()
+        assert queue.send_backfill([message(0), message(5)]) == 1
+        assert on_the_queue(connection) == [to_seconds(NOW) + 5]
+
+    def test_a_past_slot_may_be_asked_for_at_once_whatever_the_clock_says(
+        self, queue: SqliteQueue, connection: apsw.Connection, clock: ManualClock
+    ) -> None:
+        clock.advance(2 * 86_400)  # two days ahead, and set right before anybody looks
+        queue.send_backfill([message(-5)])
+        assert batches.ready_lines(connection, BACKFILL, NOW_MS) == [0]
+
+    def test_a_slot_that_is_not_due_yet_waits_for_its_moment(
+        self, queue: SqliteQueue, connection: apsw.Connection
+    ) -> None:
+        queue.send_backfill([message(60)])
+        assert batches.ready_lines(connection, BACKFILL, NOW_MS + 59_999) == []
+        assert batches.ready_lines(connection, BACKFILL, NOW_MS + 60_000) == [0]
+
+    def test_messages_survive_closing_and_opening_again(self, queue: SqliteQueue, path: Path) -> None:
+        queue.send_backfill([message()])
+        queue.close()
+        again = open_database(path)
+        assert on_the_queue(again) == [to_seconds(NOW)]
+        again.close()
 
 
-def test_a_message_becomes_a_dead_letter_after_the_limit_of_receives(
-    queue: SqliteQueue, dead_letters: DeadLetters, clock: ManualClock
-) -> None:
-    send(queue, message())
-    exhaust(queue, clock)
-    (letter,) = dead_letters.newest()
-    assert (letter.metric, letter.slot, letter.receives) == (TARGET.name, NOW, 3)
-    assert letter.reason == "handed out 3 times and never settled"
-    assert dead_letters.of_slot(TARGET.name, NOW) == letter
-    assert dead_letters.of_slot(TARGET.name, NOW + timedelta(seconds=5)) is None
+class TestDeadLetters:
+    def test_a_dead_slot_is_only_asked_for_again_when_it_is_redriven(
+        self, queue: SqliteQueue, dead_letters: DeadLetters, connection: apsw.Connection
+    ) -> None:
+        queue.send_backfill([message()])
+        bury(connection, message())
+        (letter,) = dead_letters.newest()
+        assert (letter.metric, letter.slot, letter.receives) == (TARGET.name, NOW, 5)
+        assert dead_letters.of_slot(TARGET.name, NOW) == letter
+        assert dead_letters.of_slot(TARGET.name, NOW + timedelta(seconds=5)) is None
+        assert queue.send_backfill([message()]) == 0
+        assert dead_letters.redrive([letter]) == 1
+        assert dead_letters.newest() == []
+        (again,) = batches.of_line(connection, BACKFILL, 0, NOW_MS, 10)
+        assert (again.slot, again.attempts) == (to_seconds(NOW), 0)
+
+    def test_a_purged_dead_letter_leaves_its_slot_missing(
+        self, queue: SqliteQueue, dead_letters: DeadLetters, connection: apsw.Connection
+    ) -> None:
+        queue.send_backfill([message(0), message(5)])
+        bury(connection, message(0), message(5))
+        first = dead_letters.of_slot(TARGET.name, NOW)
+        assert first
+        assert dead_letters.purge([first]) == 1
+        assert [letter.slot for letter in dead_letters.newest()] == [NOW + timedelta(seconds=5)]
+        assert queue.send_backfill([message(0), message(5)]) == 1
+
+    def test_what_was_redriven_for_a_target_that_is_not_polled_is_dead_again_with_its_reason(
+        self, queue: SqliteQueue, dead_letters: DeadLetters, connection: apsw.Connection
+    ) -> None:
+        queue.send_backfill([message(0), message(5), message(10)])
+        bury(connection, message(0), message(5))
+        dead_letters.redrive(dead_letters.newest())
+        batches.drop(connection, [[to_seconds(NOW), 0]], NOW_MS)
+        batches.drop_unplanned(connection, set(), NOW_MS)
+        assert [letter.reason for letter in dead_letters.newest()] == ["status 503", "status 503"]
+        assert on_the_queue(connection) == []
 
 
-def test_a_slot_that_is_pending_is_not_sent_twice(queue: SqliteQueue) -> None:
-    send(queue, message(), message())
-    send(queue, message())
-    assert received_messages(queue) == [message()]
+class TestClocks:
+    def test_waits_are_as_long_as_they_were_when_the_clock_was_set_back(self, connection: apsw.Connection) -> None:
+        batches.send(connection, [planned(0, due_ms=0), planned(5, due_ms=0)], RETRY, 0)
+        batches.fail(connection, [[0, 1, NOW_MS + HOUR_MS + 8000, 2, "x"]])
+        batches.shift_waiting(connection, NOW_MS, -HOUR_MS)
+        assert batches.of_line(connection, RETRY, 1, NOW_MS, 10) == [Taken(5, 1, 5, RETRY, 0, 0)]
+        assert len(batches.of_line(connection, RETRY, 1, NOW_MS + 8000, 10)) == 2
+
+    def test_what_may_be_asked_for_already_does_not_wait_for_a_clock_that_jumps(
+        self, connection: apsw.Connection
+    ) -> None:
+        batches.send(connection, [planned(0, due_ms=0)], BACKFILL, 0)
+        for days in (-1, 1, 2):
+            batches.shift_waiting(connection, NOW_MS, days * 86_400_000)
+        assert batches.ready_lines(connection, BACKFILL, NOW_MS) == [1]
+
+    def test_the_wait_of_a_clock_that_was_a_day_ahead_ends_with_a_restart(
+        self, connection: apsw.Connection
+    ) -> None:
+        batches.send(connection, [planned(0, due_ms=0), planned(5, due_ms=0)], RETRY, 0)
+        tomorrow_ms, soon_ms = NOW_MS + 86_400_000, NOW_MS + 128_000
+        batches.fail(connection, [[0, 1, tomorrow_ms, 4, "x"], [5, 1, soon_ms, 4, "x"]])
+        batches.release_all(connection, NOW_MS)
+        assert [taken.slot for taken in batches.of_line(connection, RETRY, 1, NOW_MS, 10)] == [0]
+        assert len(batches.of_line(connection, RETRY, 1, soon_ms, 10)) == 2
 
 
-def test_a_slot_that_is_stored_is_not_sent_again(queue: SqliteQueue, path: Path) -> None:
-    store = SqliteMetricStore(path)
-    store.put_if_absent(MetricRecord(TARGET.name, NOW, 1, NOW))
-    store.close()
-    assert queue.send_backfill([message(0), message(5)]) == 1
-    assert received_messages(queue) == [message(5)]
+class TestLines:
+    """Which retried and backfilled messages are handed out: every host has lines of its own."""
+
+    def filled(self, connection: apsw.Connection, hanging: int = 2000) -> None:
+        batches.send(connection, [planned(5 * n, 1, due_ms=0) for n in range(hanging)], RETRY, 0)
+        batches.send(connection, [planned(5 * n, 2, due_ms=0) for n in range(9)], RETRY, 0)
+        batches.send(connection, [planned(5 * n, 3, due_ms=0) for n in range(500)], BACKFILL, 0)
+
+    def lines(self, rooms: Rooms, per_second: int = 100) -> OldLines:
+        lines = OldLines(rooms, per_second, 0)
+        lines.served(lines.choose(open_empty(), 0))
+        return lines
+
+    def test_a_host_without_room_is_in_nobodys_way(self, connection: apsw.Connection) -> None:
+        self.filled(connection)
+        rooms = Rooms({1: "hangs", 2: "healthy", 3: "other"}, {"hangs": 0, "healthy": 512, "other": 512})
+        chosen = self.lines(rooms).choose(connection, 1000)
+        assert {taken.metric_id for taken in chosen} == {2, 3}
+        assert sum(taken.metric_id == 2 for taken in chosen) == 9
+        assert sum(taken.metric_id == 3 for taken in chosen) == 41  # half a second's allowance in all
+
+    def test_hosts_share_what_may_be_asked_for_in_a_second(self, connection: apsw.Connection) -> None:
+        batches.send(connection, [planned(5 * n, m, due_ms=0) for n in range(50) for m in range(40)], RETRY, 0)
+        rooms = Rooms({m: f"h{m}" for m in range(40)}, {f"h{m}": 512 for m in range(40)})
+        lines = self.lines(rooms, per_second=20)
+        served: list[int] = []
+        for turn in range(8):
+            chosen = lines.choose(connection, 1000 * (turn + 1))
+            batches.hand_out(connection, chosen, 1 << 60)
+            lines.served(chosen)
+            served += [taken.metric_id for taken in chosen]
+        assert sorted(served) == sorted([*range(40)] * 2)
+
+    def test_retried_messages_go_before_the_backfill_of_their_own_host_only(
+        self, connection: apsw.Connection
+    ) -> None:
+        self.filled(connection, hanging=0)
+        rooms = Rooms({2: "one", 3: "one"}, {"one": 9})
+        assert {taken.metric_id for taken in self.lines(rooms).choose(connection, 1000)} == {2, 3}
+        rooms.room["one"] = 1
+        assert [taken.metric_id for taken in self.lines(rooms).choose(connection, 1000)] == [2]
+
+    def test_messages_of_a_target_that_is_not_polled_wait(self, connection: apsw.Connection) -> None:
+        self.filled(connection)
+        assert self.lines(Rooms({}, {})).choose(connection, 1000) == []
+
+    def test_beyond_what_a_host_may_have_waiting_its_oldest_are_dead_letters(
+        self, connection: apsw.Connection, dead_letters: DeadLetters
+    ) -> None:
+        connection.execute("INSERT INTO metrics VALUES (1, 'calls', 5, 5, 5, 0), (2, 'others', 5, 5, 5, 0)")
+        self.filled(connection, hanging=300)
+        batches.fail(connection, [[0, 1, 0, 3, "no whole answer within 10 s"]])
+        lines = self.lines(Rooms({1: "hangs", 2: "healthy"}, {}, waiting=200))
+        lines.bury_overflow(connection, 10_000)
+        letters = dead_letters.newest()
+        assert sorted(to_seconds(letter.slot) for letter in letters) == [5 * n for n in range(100)]
+        assert {letter.metric for letter in letters} == {"calls"}
+        oldest = dead_letters.of_slot("calls", datetime(1970, 1, 1, tzinfo=UTC))
+        assert oldest
+        assert oldest.receives == 3
+        assert oldest.reason == (
+            "more than 200 slots waited for its host; redrive it when the host answers again; "
+            "its last error: no whole answer within 10 s"
+        )
+        assert batches.retried_by_metric(connection) == {1: 200, 2: 9}
 
 
-def test_a_slot_that_is_dead_is_only_asked_for_again_when_it_is_redriven(
-    queue: SqliteQueue, dead_letters: DeadLetters, clock: ManualClock
-) -> None:
-    send(queue, message())
-    exhaust(queue, clock)
-    assert queue.send_backfill([message()]) == 0
-    assert dead_letters.redrive(dead_letters.newest()) == 1
-    assert dead_letters.newest() == []
-    (again,) = queue.receive(10)
-    assert (read_message(again.body), again.receive_count) == (message(), 1)
-
-
-def test_a_purged_dead_letter_leaves_its_slot_missing(
-    queue: SqliteQueue, dead_letters: DeadLetters, clock: ManualClock
-) -> None:
-    send(queue, message(0), message(5))
-    exhaust(queue, clock)
-    first = dead_letters.of_slot(TARGET.name, NOW)
-    assert first
-    assert dead_letters.purge([first]) == 1
-    assert [letter.slot for letter in dead_letters.newest()] == [NOW + timedelta(seconds=5)]
-    assert queue.send_backfill([message(0), message(5)]) == 1
-
-
-def test_live_messages_go_before_backfill(queue: SqliteQueue, clock: ManualClock) -> None:
-    queue.send_backfill([message(-10), message(-5)])
-    clock.advance(1)
-    send(queue, message(0))
-    assert received_messages(queue, limit=1) == [message(0)]
-    assert received_messages(queue) == [message(-10), message(-5)]
-
-
-def test_messages_survive_closing_and_opening_again(queue: SqliteQueue, path: Path, clock: ManualClock) -> None:
-    send(queue, message())
-    queue.close()
-    again = SqliteQueue(path, clock)
-    assert received_messages(again) == [message()]
-    again.close()
+def open_empty() -> apsw.Connection:
+    connection = apsw.Connection(":memory:")
+    connection.execute("CREATE TABLE messages (priority, metric_id, visible_ms)")
+    return connection
 
 
 def test_an_errand_finds_all_that_was_handed_over_before_it_and_nothing_that_came_later(path: Path) -> None:
@@ -154,7 +266,7 @@ def test_an_errand_finds_all_that_was_handed_over_before_it_and_nothing_that_cam
     def look(connection: apsw.Connection) -> None:
         found.extend(slot for (slot,) in connection.execute("SELECT slot FROM messages"))
 
-    writer = Writer(path, SystemClock(), QueueLimits(5, 30, 100), lambda delivery: None, lambda: 0)
+    writer = Writer(path, SystemClock(), QueueLimits(30, 100), lambda delivery: None, Rooms())
     for work in (
         Work(sent=[planned(5)]),
         Work(sent=[planned(10)]),
@@ -167,33 +279,37 @@ def test_an_errand_finds_all_that_was_handed_over_before_it_and_nothing_that_cam
     assert found == [5, 10]
 
 
-def planned(slot: int, seconds: int = 5, due_ms: int = 1 << 50) -> list[int]:
-    return [slot, 1, seconds, due_ms, due_ms]
-
-
 def test_what_another_plan_has_put_on_the_queue_is_dropped_but_not_what_somebody_asked_for(
-    queue: SqliteQueue, path: Path
+    connection: apsw.Connection,
 ) -> None:
-    live = [planned(0, 5, 5000), planned(5, 10, 10_000), planned(10, 5, 20_000)]
-    connection = open_database(path)
+    live = [planned(0, 1, 5, 5000), planned(5, 1, 10, 10_000), planned(10, 1, 5, 20_000)]
     batches.send(connection, live, LIVE, 0)
-    batches.send(connection, [planned(20), planned(25, 10)], BACKFILL, 0)
-    batches.drop_unplanned(connection, {(1, 5, 5000)})
-    assert connection.execute("SELECT slot FROM messages ORDER BY slot").fetchall() == [(0,), (20,)]
-    batches.drop_unplanned(connection, set())
-    assert connection.execute("SELECT count(*) FROM messages").get == 0
-    connection.close()
+    batches.send(connection, [planned(20), planned(25, 1, 10)], BACKFILL, 0)
+    batches.drop_unplanned(connection, {(1, 5, 5000)}, NOW_MS)
+    assert on_the_queue(connection) == [0, 20]
+    batches.drop_unplanned(connection, set(), NOW_MS)
+    assert on_the_queue(connection) == []
+
+
+def test_only_a_request_that_was_sent_counts(connection: apsw.Connection) -> None:
+    batches.send(connection, [planned(0, due_ms=0)], BACKFILL, 0)
+    for turn in range(20):  # handed out, and not asked for: its host had no room, or the process was killed
+        batches.hand_out(connection, batches.of_line(connection, BACKFILL, 1, turn, 10), turn + 1)
+        batches.give_back(connection, [[0, 1, turn]], asked=False)
+        batches.release_all(connection, turn)
+    assert batches.of_line(connection, BACKFILL, 1, 20, 10) == [Taken(0, 1, 5, BACKFILL, 0, 0)]
+    batches.hand_out(connection, batches.of_line(connection, BACKFILL, 1, 20, 10), 21)
+    batches.give_back(connection, [[0, 1, 20]], asked=True)
+    assert batches.of_line(connection, BACKFILL, 1, 20, 10) == [Taken(0, 1, 5, BACKFILL, 0, 1)]
 
 
 def test_the_depth_tells_waiting_delayed_in_flight_and_dead_apart(
-    queue: SqliteQueue, path: Path, clock: ManualClock
+    queue: SqliteQueue, path: Path, clock: ManualClock, connection: apsw.Connection
 ) -> None:
-    send(queue, message(0))
-    exhaust(queue, clock)
-    send(queue, message(5))
-    queue.receive(1)
-    send(queue, message(10), message(15))
-    send(queue, message(20), delay_seconds=60)
+    queue.send_backfill([message(-20), message(-15)])
+    bury(connection, message(-20))
+    batches.hand_out(connection, batches.of_line(connection, BACKFILL, 0, NOW_MS, 10), NOW_MS + HOUR_MS)
+    queue.send_backfill([message(-10), message(-5), message(60)])
     clock.advance(8)
     with Reader.opened(path) as reader:
         depth = reader.queue_depth(clock.now())

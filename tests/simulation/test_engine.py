@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -19,14 +20,19 @@ from fault_server import FaultServer
 from kizami.config import Config
 from kizami.coverage import Span, find_gaps
 from kizami.errors import StoreError
-from kizami.local import catch_up, database
+from kizami.local import batches, catch_up, database, lines, service, writer
+from kizami.local.batches import BACKFILL, RETRY
 from kizami.local.clock import SystemClock
 from kizami.local.dead_letters import DeadLetters
 from kizami.local.engine import Engine, StoredRecord
+from kizami.local.fetch import Profile
 from kizami.local.metrics import register_targets
+from kizami.local.moments import to_seconds
 from kizami.local.options import Options
-from kizami.local.reader import Reader, StoredSlot
+from kizami.local.queue import SqliteQueue
+from kizami.local.reader import PendingSlot, Reader, StoredSlot
 from kizami.local.writer import Delivery
+from kizami.sender import message_for_slot
 from kizami.slots import floor_to_slot, parse_instant
 from kizami.targets import Target
 
@@ -76,6 +82,7 @@ def running(
     shown: list[StoredRecord] = []
     engine = Engine(path, options or Options(), clock or TurnableClock(), shown.extend, new_config)
     failures: list[BaseException] = []
+    early = note_early_requests(engine)
 
     def run() -> None:
         try:
@@ -91,6 +98,23 @@ def running(
         engine.stop()
         thread.join()
     assert not failures, failures
+    assert not early, early
+
+
+def note_early_requests(engine: Engine) -> list[str]:
+    """The requests that leave before their slot's moment, by the engine's clock: in no test may there be one."""
+    early: list[str] = []
+    start = engine._fetcher.start
+
+    def watched(url: str, profile: Profile, flight: Any) -> None:
+        begins = parse_instant(parse_qs(urlsplit(url).query)["from"][0])
+        moment = begins + timedelta(seconds=flight.polled.target.lag_seconds)
+        if flight.asked_ms < moment.timestamp() * 1000:
+            early.append(url)
+        start(url, profile, flight)
+
+    engine._fetcher.start = watched  # type: ignore[method-assign]
+    return early
 
 
 def every_second(server: FaultServer | str, name: str = "calls", **settings: object) -> Target:
@@ -176,15 +200,74 @@ class TestClock:
 
     def test_messages_that_wait_keep_their_wait_when_the_clock_is_turned_back(self, tmp_path: Path) -> None:
         path, clock = tmp_path / "kizami.db", TurnableClock()
-        options = Options(retry_seconds=1.0)
-        with FaultServer(faults.status(500), then=faults.answer()) as server:
-            target = every_second(server, interval_seconds=10, lag_seconds=0)
-            turn_to_before_a_tick(clock)
-            with running(path, target, options=options, clock=clock) as shown:
-                wait_for(lambda: server.requests, "the failure")
-                clock.turn(-HOUR)
-                again: StoredRecord = wait_for(lambda: second_attempts(shown), "its second attempt")[0]
-        assert again.record.slot == parse_instant(server.requests[0].query["from"][0])
+        past = floor_to_slot(clock.now(), 1) - 2 * HOUR
+        options, server = Options(retry_seconds=1.0), FaultServer(fail_once(past))
+        with server, running(path, every_second(server), options=options, clock=clock) as shown:
+            send_past(path, past)
+            wait_for(lambda: asked(server)[past], "the failure")
+            clock.turn(-HOUR)
+            again: StoredRecord = wait_for(lambda: second_attempts(shown), "its second attempt")[0]
+        assert again.record.slot == past
+
+    def test_what_a_clock_that_was_ahead_has_put_on_the_queue_waits_for_its_moment(self, tmp_path: Path) -> None:
+        """An hour ahead it catches up with an hour that has not been, and the clock is set right meanwhile."""
+        path, clock = tmp_path / "kizami.db", TurnableClock()
+        options, server = Options(backfill_per_second=2), FaultServer(faults.answer())
+        with server, running(path, every_second(server), clock=clock, options=options) as shown:
+            wait_for(lambda: shown, "a row")
+            clock.turn(HOUR)
+            wait_for(lambda: any(each.backfilled for each in shown), "a row of the hour ahead")
+            clock.turn(-HOUR)
+            right, before = clock.now(), len(shown)
+            wait_for(lambda: any(is_live_after(each, right) for each in shown[before:]), "a live row")
+            with Reader.opened(path) as reader:
+                future = list(reader.pending("calls", right + HOUR / 4, right + HOUR / 2))
+        assert future  # they wait, and are not lost
+        assert all(each.visible_at > each.slot for each in future if not each.in_flight)
+        # `running` has seen that no request left before its slot's moment; here: no row came from before it.
+        rows = [each.record for each in shown[before:]]
+        assert all(row.collected_at > row.slot for row in rows)
+        assert not [row for row in rows if row.collected_at <= right + HOUR / 2 < row.slot]
+
+    def test_an_answer_to_what_was_asked_by_a_clock_that_was_ahead_is_not_kept(self, tmp_path: Path) -> None:
+        path, clock, let_go = tmp_path / "kizami.db", TurnableClock(), threading.Event()
+
+        def answer_when_let_go(exchange: faults.Exchange) -> None:
+            let_go.wait(60)
+            faults.answer()(exchange)
+
+        clock.turn(HOUR)
+        with (
+            FaultServer(answer_when_let_go) as server,
+            running(path, every_second(server), clock=clock) as shown,
+        ):
+            wait_for(lambda: server.requests, "a request of the hour ahead")
+            clock.turn(-HOUR)
+            right = clock.now()
+            let_go.set()
+            wait_for(lambda: shown, "a row")
+        assert all(each.record.slot <= right + HOUR / 2 for each in shown)
+
+
+def fail_once(slot: datetime) -> faults.Behaviour:
+    """Answers, but refuses one slot the first time."""
+    refused: list[str] = []
+
+    def behave(exchange: faults.Exchange) -> None:
+        asked_for = exchange.request.query["from"][0]
+        if parse_instant(asked_for) == slot and not refused:
+            refused.append(asked_for)
+            faults.status(500)(exchange)
+        else:
+            faults.answer()(exchange)
+
+    return behave
+
+
+def send_past(path: Path, *slots: datetime, name: str = "calls") -> None:
+    queue = SqliteQueue(path, SystemClock())
+    queue.send_backfill(message_for_slot(slot, Target(name=name, interval_seconds=1)) for slot in slots)
+    queue.close()
 
 
 class News:
@@ -228,6 +311,54 @@ class TestANewConfiguration:
         assert complete(path, first, shown[-1].record.slot, 2)
         assert {seconds for slot, seconds in windows(server) if slot >= first} == {2}
 
+    @pytest.mark.parametrize("restart", [True, False])
+    def test_a_changed_interval_asks_for_nothing_before_its_moment(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restart: bool
+    ) -> None:
+        path, news, caught_up, search = tmp_path / "kizami.db", News(), [], catch_up.CatchUp._catch_up
+
+        def tell(this: catch_up.CatchUp, targets: Sequence[Target], until: datetime) -> int:
+            sent = search(this, targets, until)
+            caught_up.append((targets[0].interval_seconds, sent))
+            return sent
+
+        monkeypatch.setattr(catch_up.CatchUp, "_catch_up", tell)
+        with FaultServer(faults.answer()) as server:
+            before, after = every_second(server), every_second(server, interval_seconds=60, lag_seconds=60)
+            with running(path, before, new_config=news.read) as shown:
+                wait_for(lambda: shown, "a row")
+                if not restart:
+                    news.save(after)
+                    wait_for(lambda: any(seconds == 60 for seconds, _ in caught_up), "the search for missed slots")
+            if restart:
+                with running(path, after):
+                    wait_for(lambda: any(seconds == 60 for seconds, _ in caught_up), "the search")
+        assert [sent for seconds, sent in caught_up if seconds == 60] == [0]
+        assert all(seconds == 1 for _, seconds in windows(server))
+
+    def test_dead_letters_of_a_paused_target_are_not_lost_when_they_are_redriven(self, tmp_path: Path) -> None:
+        path, news = tmp_path / "kizami.db", News()
+        slots = [datetime(2025, 12, 2, 10, 23, second, tzinfo=UTC) for second in range(36)]
+        with FaultServer(faults.answer()) as server:
+            other, calls = every_second(server, "other"), every_second(server)
+            with running(path, other, calls, new_config=news.read) as shown:
+                wait_for(lambda: {each.record.metric for each in shown} == {"calls", "other"}, "rows of both")
+                news.save(other)
+                wait_for(lambda: not pending(path), "the pause")
+                bury_past(path, slots, "status 503")
+                letters = DeadLetters(path, SystemClock())
+                assert letters.redrive(letters.newest()) == 36
+                so_far = len(shown)
+                wait_for(lambda: len(shown) > so_far + 2, "some time to lose them in")
+                assert [each.last_error for each in pending(path)] == ["status 503"] * 36
+                news.save(other)  # whoever saves the file has them as dead letters again, with their reasons
+                wait_for(lambda: len(letters.newest()) == 36, "dead letters")
+                assert {letter.reason for letter in letters.newest()} == {"status 503"}
+                letters.redrive(letters.newest())
+                letters.close()
+                news.save(other, calls)
+                wait_for(lambda: complete(path, slots[0], slots[-1] + timedelta(seconds=1)), "their rows")
+
     def test_what_the_last_run_has_planned_otherwise_is_planned_anew(self, tmp_path: Path) -> None:
         path = tmp_path / "kizami.db"
         with FaultServer(faults.answer()) as server:
@@ -252,6 +383,24 @@ class TestANewConfiguration:
                     wait_for(lambda: "the new configuration has to wait" in caplog.text, "the refusal")
                 connection.close()
                 wait_for(lambda: "other" in {each.record.metric for each in shown}, "rows of the new one")
+
+
+def pending(path: Path) -> list[PendingSlot]:
+    with Reader.opened(path) as reader:
+        return list(reader.pending("calls", *EVER))
+
+
+def bury_past(path: Path, slots: list[datetime], reason: str) -> None:
+    """Make past slots dead letters, without having them asked for."""
+    connection = database.open_database(path)
+    with database.transaction(connection):
+        (number,) = connection.execute("SELECT id FROM metrics WHERE name = 'calls'").fetchone()
+        rows = [[to_seconds(slot), number, 0, 5, reason] for slot in slots]
+        planned = [[slot, number, 1, 1000 * slot + 1000, 1 << 60] for slot, *_ in rows]
+        batches.send(connection, planned, BACKFILL, 0)
+        batches.fail(connection, rows)
+        batches.bury(connection, rows, 0)
+    connection.close()
 
 
 def expected_from(path: Path, interval: int) -> datetime | None:
@@ -295,21 +444,92 @@ def test_a_database_that_is_moved_away_ends_the_run_and_has_every_row(tmp_path: 
     database.open_database(path, create=True).close()  # the old one has left no rows beside its name
 
 
-def test_a_target_that_is_down_does_not_keep_others_from_catching_up(
+class TestFairness:
+    """A host that does not answer costs its own slots only."""
+
+    def test_a_target_that_is_down_does_not_keep_others_from_catching_up(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path, now = tmp_path / "kizami.db", datetime.now(UTC)
+        monkeypatch.setattr(catch_up, "_QUEUE_MARK", 10)
+        with FaultServer(faults.status(503, Retry_After="3600")) as dead, FaultServer(faults.answer()) as server:
+            targets = [every_second(dead, "a-dead-one"), every_second(server)]
+            connection = database.open_database(path, create=True)
+            with database.transaction(connection):
+                register_targets(connection, targets, now - timedelta(seconds=60))
+            connection.close()
+            with running(path, *targets):
+                start = floor_to_slot(now, 1) - timedelta(seconds=60)
+                wait_for(lambda: complete(path, start, start + timedelta(seconds=55)), "the minute before")
+
+    def test_retries_and_backfill_of_one_do_not_wait_behind_those_of_a_host_that_hangs(
+        self, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "kizami.db"
+        slots = [datetime(2025, 12, 2, 10, 23, second, tzinfo=UTC) for second in range(50)]
+        with FaultServer(faults.hang_before_headers) as hanging, FaultServer(fail_once(slots[7])) as server:
+            targets = [every_second(hanging, f"hangs-{n}", timeout_seconds=300.0) for n in range(5)]
+            fill_with_retries(path, targets, 1200)
+            with running(path, every_second(server), *targets, options=Options(retry_seconds=0.05)) as shown:
+                wait_for(lambda: shown, "a live row")
+                send_past(path, *slots)
+                wait_for(lambda: complete(path, slots[0], slots[-1] + timedelta(seconds=1)), "the backfill")
+        assert len(hanging.requests) < 500  # what it may have in flight, not all that waits
+
+    def test_what_one_host_may_have_waiting_is_bounded(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = tmp_path / "kizami.db"
+        monkeypatch.setattr(service, "_WAITING_SECONDS", 10.0)
+        monkeypatch.setattr(lines, "_OVERFLOW_MS", 100)
+        with FaultServer(faults.hang_before_headers) as hanging, FaultServer(faults.answer()) as server:
+            target = every_second(hanging, "hangs", timeout_seconds=1.0)
+            fill_with_retries(path, [target], 500)
+            with running(path, every_second(server), target, options=Options(receive_limit=2)) as shown:
+                letters = DeadLetters(path, SystemClock())
+                wait_for(lambda: len(letters.newest()) >= 440, "dead letters")
+                dead = letters.newest()
+                letters.close()
+                wait_for(lambda: len(shown) > 2, "rows of the other")
+        bounded = [letter for letter in dead if "slots waited for its host" in letter.reason]
+        assert len(bounded) >= 430
+        assert {letter.metric for letter in bounded} == {"hangs"}
+
+
+def fill_with_retries(path: Path, targets: list[Target], count: int) -> None:
+    """Give each target so many slots that wait to be tried again."""
+    first = to_seconds(datetime(2025, 12, 2, 10, tzinfo=UTC))
+    connection = database.open_database(path, create=True)
+    with database.transaction(connection):
+        known = register_targets(connection, targets, datetime.now(UTC))
+        rows = [
+            [slot, known[target.name].id, 1, 1000 * slot + 1000, 1000 * slot + 1000]
+            for target in targets
+            for slot in range(first, first + count)
+        ]
+        batches.send(connection, rows, RETRY, 0)
+    connection.close()
+
+
+def test_only_requests_count_however_often_a_message_is_handed_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, now = tmp_path / "kizami.db", datetime.now(UTC)
-    monkeypatch.setattr(catch_up, "PIECE", 5)
-    monkeypatch.setattr(catch_up, "_READY_MARK", 10)
-    with FaultServer(faults.status(503, Retry_After="3600")) as dead, FaultServer(faults.answer()) as server:
-        targets = [every_second(dead, "a-dead-one"), every_second(server)]
-        connection = database.open_database(path, create=True)
-        with database.transaction(connection):
-            register_targets(connection, targets, now - timedelta(seconds=60))
-        connection.close()
-        with running(path, *targets):
-            start = floor_to_slot(now, 1) - timedelta(seconds=60)
-            wait_for(lambda: complete(path, start, start + timedelta(seconds=55)), "the minute before")
+    """A message is in hand for longer than it is hidden, so it is handed out again and again."""
+    path = tmp_path / "kizami.db"
+    monkeypatch.setattr(writer, "LOOK_AHEAD_MS", 50)
+
+    def fail_slowly(exchange: faults.Exchange) -> None:
+        exchange.stopping.wait(1.5)
+        faults.status(500)(exchange)
+
+    options = Options(visibility_seconds=0.01, receive_limit=2, retry_seconds=0.05)
+    with FaultServer(fail_slowly) as server, running(path, every_second(server), options=options):
+        letters = DeadLetters(path, SystemClock())
+        wait_for(lambda: len(letters.newest()) >= 3, "dead letters")
+        dead = letters.newest()
+        letters.close()
+    for letter in dead:
+        assert (letter.receives, asked(server)[letter.slot]) == (2, 2)
 
 
 REASONS = {

@@ -214,10 +214,11 @@ def test_with_a_full_disk_memory_is_bounded_and_polling_stops_before_it_grows(
     blocker.close()
 
 
-def test_an_answer_that_takes_longer_than_all_receives_is_stored_and_not_dead(
+def test_an_answer_that_takes_longer_than_its_message_is_hidden_is_stored_and_not_dead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its visibility runs out again and again, but there is one daemon: the message is in our own hands."""
+    from host_rooms import Rooms
     from kizami.local import writer as module
     from kizami.local.clock import SystemClock
     from kizami.local.work import Work
@@ -227,8 +228,8 @@ def test_an_answer_that_takes_longer_than_all_receives_is_stored_and_not_dead(
     known_since(tmp_path, datetime.now(UTC))
     path = tmp_path / "kizami.db"
     deliveries: list[Delivery] = []
-    limits = QueueLimits(receive_limit=1, visibility_seconds=0.01, old_per_second=100)
-    writer = Writer(path, SystemClock(), limits, deliveries.append, lambda: 0)
+    limits = QueueLimits(visibility_seconds=0.01, old_per_second=100)
+    writer = Writer(path, SystemClock(), limits, deliveries.append, Rooms())
     now_ms = int(SystemClock().milliseconds())
     writer.start()
     writer.submit(Work(sent=[[1, 0, 1, now_ms, now_ms]]))

@@ -13,7 +13,15 @@ from kizami.errors import ApiStatusError, ApiUnreachable, ConfigurationError
 from kizami.local.backoff import MAX_SECONDS, retry_delay_seconds
 from kizami.local.failures import FailureLog
 from kizami.local.fetch import Profile
-from kizami.local.hosts import LIVE_WAIT_MS, OLD_WAIT_MS, Entry, Hosts
+from kizami.local.hosts import (
+    LIVE_WAIT_MS,
+    OLD_LINE,
+    OLD_WAIT_MS,
+    SILENT_AFTER,
+    SILENT_LIVE,
+    Entry,
+    Hosts,
+)
 from kizami.local.secrets import resolve_headers
 from kizami.targets import SecretReference, Target
 
@@ -49,7 +57,7 @@ class TestHosts:
         hosts: Hosts[str] = Hosts(10, 1)
         assert [self.enter(hosts, "a", name) for name in "xy"] == [Entry.SENT, Entry.WAITING]
         assert list(hosts.advance()) == []
-        assert hosts.done("a", live=True)
+        assert hosts.done("a", live=True, answered=True)
         assert list(hosts.advance()) == ["y"]
 
     def test_live_requests_go_before_old_ones(self) -> None:
@@ -59,7 +67,7 @@ class TestHosts:
             self.enter(hosts, "a", name, live=live)
         sent = []
         for live in (True, True, False):
-            hosts.done("a", live=live)
+            hosts.done("a", live=live, answered=True)
             sent += list(hosts.advance())
         assert sent == ["live", "old"]
 
@@ -77,9 +85,41 @@ class TestHosts:
         assert hosts.in_flight == 2
         order = []
         for host in "abab":
-            hosts.done(host, live=True)
+            hosts.done(host, live=True, answered=True)
             order += list(hosts.advance())
         assert order == ["a2", "b2", "a3"]
+
+    def test_a_host_that_does_not_answer_has_a_few_requests_in_flight_until_it_answers(self) -> None:
+        hosts: Hosts[str] = Hosts(1000, 256)
+        for _ in range(SILENT_AFTER):
+            self.enter(hosts, "a", "x")
+            hosts.done("a", live=True, answered=False)
+        entries = [self.enter(hosts, "a", f"{n}") for n in range(SILENT_LIVE + 5)]
+        assert entries == [Entry.SENT] * SILENT_LIVE + [Entry.WAITING] * 5
+        hosts.done("a", live=True, answered=True)
+        assert len(list(hosts.advance())) == 5
+
+    def test_a_host_that_does_not_answer_gets_its_old_requests_one_at_a_time(self) -> None:
+        hosts: Hosts[str] = Hosts(1000, 256)
+        assert hosts.old_room("a") == OLD_LINE
+        for _ in range(SILENT_AFTER):
+            self.enter(hosts, "a", "live")
+            hosts.done("a", live=True, answered=False)
+        assert hosts.old_room("a") == 1
+        for n in range(5):
+            self.enter(hosts, "a", f"old {n}", live=False)
+        assert list(hosts.advance()) == ["old 0"]
+        assert hosts.old_room("a") < 0
+        hosts.done("a", live=False, answered=True)
+        assert list(hosts.advance()) == ["old 1", "old 2", "old 3", "old 4"]
+        assert hosts.old_room("a") == OLD_LINE - 4
+
+    def test_what_was_let_through_and_not_sent_makes_room_again(self) -> None:
+        hosts: Hosts[str] = Hosts(1, 1)
+        assert self.enter(hosts, "a", "early") is Entry.SENT
+        assert self.enter(hosts, "a", "next") is Entry.WAITING
+        hosts.unsent("a", live=True)
+        assert list(hosts.advance()) == ["next"]
 
     @pytest.mark.parametrize(("live", "longest"), [(True, LIVE_WAIT_MS), (False, OLD_WAIT_MS)])
     def test_a_line_that_stands_still_takes_nobody_more(self, live: bool, longest: float) -> None:
@@ -97,7 +137,7 @@ class TestHosts:
         assert hosts.stranded(OLD_WAIT_MS) == []
         assert hosts.stranded(OLD_WAIT_MS + 1) == ["old"]
         assert hosts.old == 1  # the one in flight
-        hosts.done("a", live=True)
+        hosts.done("a", live=True, answered=True)
         assert list(hosts.advance()) == ["live"]
 
     def test_what_waits_can_be_drained(self) -> None:
@@ -105,7 +145,7 @@ class TestHosts:
         for name, live in (("x", True), ("y", True), ("z", False)):
             self.enter(hosts, "a", name, live=live)
         assert hosts.drain() == ["y", "z"]
-        hosts.done("a", live=True)
+        hosts.done("a", live=True, answered=True)
         assert list(hosts.advance()) == []
         assert (hosts.in_flight, hosts.old) == (0, 0)
 

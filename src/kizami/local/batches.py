@@ -55,7 +55,8 @@ INSERT INTO messages (slot, metric_id, seconds, priority, due_ms, visible_ms, se
 SELECT slot, metric_id, seconds, ?2, due_ms, visible_ms, ?3 FROM entry
 WHERE NOT EXISTS (SELECT 1 FROM slots AS s WHERE s.slot = entry.slot AND s.metric_id = entry.metric_id)
   AND NOT EXISTS (SELECT 1 FROM dead_letters AS d WHERE d.slot = entry.slot AND d.metric_id = entry.metric_id)
-ON CONFLICT DO NOTHING
+ON CONFLICT DO UPDATE SET priority = excluded.priority, due_ms = excluded.due_ms, visible_ms = excluded.visible_ms
+WHERE excluded.priority < priority AND visible_ms > excluded.sent_ms AND receives = 0 AND NOT held
 """
 
 _TAKEN = "json_group_array(json_array(slot, metric_id, seconds, priority, due_ms, receives))"
@@ -142,7 +143,11 @@ def store(connection: apsw.Connection, rows: Rows) -> None:
 
 
 def send(connection: apsw.Connection, rows: Rows, priority: int, sent_ms: int) -> int:
-    """Put [slot, metric_id, seconds, due_ms, visible_ms] on the queue; how many of them were missing until now."""
+    """Put [slot, metric_id, seconds, due_ms, visible_ms] on the queue; how many of them were missing until now.
+
+    One that is there already stays as it is, but backfill that a clock which was ahead has asked for is live when
+    its moment is planned.
+    """
     connection.execute(_SEND, (json.dumps(rows), priority, sent_ms))
     return connection.changes()
 
@@ -242,12 +247,13 @@ def demote_late(connection: apsw.Connection, before_ms: int) -> None:
 def shift_waiting(connection: apsw.Connection, now_ms: int, by_ms: int) -> None:
     """Keep the waits of retried and backfilled messages as long as they were when the clock was set back.
 
-    What may be handed out already is left alone: it may have come onto the queue after the jump. A clock that
-    has jumped forward ends the waits, as a sleep of the machine does, which looks the same.
+    What may be handed out already is left alone: it may have come onto the queue after the jump. What is for a
+    moment to come waits for that. A clock that has jumped forward ends the waits, as a sleep of the machine does,
+    which looks the same.
     """
     if by_ms < 0:
         connection.execute(
-            f"""UPDATE messages SET visible_ms = max(?1, visible_ms + ?2)
+            f"""UPDATE messages SET visible_ms = max(?1, visible_ms + ?2, due_ms)
             WHERE priority > {LIVE} AND visible_ms > ?1""",
             (now_ms, by_ms),
         )

@@ -64,7 +64,9 @@ class Collecting:
         self._fetcher = fetcher
         self._options = options
         self._clock = clock
-        self._hosts: Hosts[Flight] = Hosts(options.max_in_flight, options.max_per_host, fetcher.max_connections)
+        self._hosts: Hosts[Flight] = Hosts(
+            min(options.max_in_flight, fetcher.max_connections), options.max_per_host
+        )
         self._flying: set[Flight] = set()
         self._service: Mapping[int, Polled] = {}
         self._waiting_limits: Mapping[str, int] = {}

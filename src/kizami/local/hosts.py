@@ -1,8 +1,7 @@
 """Who may send now: limits of requests in flight, in all and per host, live ones before old ones (no I/O).
 
-What hangs at one host must not be in another's way. So the limit in all is for the busy: a host's first few
-requests go whatever the others have in flight, as long as there are connections, and so does one old request of
-each host. A host that has stopped answering gets its old requests one at a time.
+What hangs at one host must not be in another's way: each has its own lines, and one that has stopped answering is
+asked for a few slots at a time until it answers.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ Request = TypeVar("Request")
 # A line whose first has stood there for longer takes nobody more: the host is too slow for what it is asked.
 LIVE_WAIT_MS, OLD_WAIT_MS = 30_000, 2_000
 OLD_SHARE = 8  # of a host's requests in flight, one in so many may be an old one (but always one)
-FREE_PER_HOST = 8  # of a host's live requests that the limit in all does not hold up
 OLD_LIMIT = 1024  # old requests, waiting or in flight, above which a host gets no second one
 OLD_LINE = 512  # old requests of one host, waiting or in flight, so that it never runs out of them for a turn
 SILENT_AFTER = 3  # requests in a row without an answer
+SILENT_LIVE, SILENT_OLD = 8, 1  # what a host that does not answer may have in flight
 
 
 class Entry(Enum):
@@ -78,15 +77,12 @@ class _Host(Generic[Request]):
 class Hosts(Generic[Request]):
     """The lines before the hosts. A slow or dead host fills its own line and nobody else's."""
 
-    def __init__(self, max_in_flight: int, max_per_host: int, connections: int | None = None) -> None:
+    def __init__(self, max_in_flight: int, max_per_host: int) -> None:
         self._max_in_flight = max_in_flight
-        self._connections = connections or max_in_flight
         self._max_per_host = max_per_host
         self._max_old_per_host = max(1, max_per_host // OLD_SHARE)
         self._hosts: dict[str, _Host[Request]] = {}
-        # Hosts whose line may move, and those that wait for the limit in all; who waited longest first.
-        self._movable: dict[str, None] = {}
-        self._held_up: dict[str, None] = {}
+        self._movable: dict[str, None] = {}  # hosts whose line may move, those that waited longest first
         self.in_flight = 0
         self.old = 0  # old requests, waiting or in flight
 
@@ -95,7 +91,7 @@ class Hosts(Generic[Request]):
         host = self._hosts.get(name)
         if host is None:
             host = self._hosts[name] = _Host()
-        if live and not host.live and self._may_live(host):
+        if live and not host.live and self._may_live(host) and self.in_flight < self._max_in_flight:
             host.in_flight += 1
             self.in_flight += 1
             return Entry.SENT
@@ -119,17 +115,18 @@ class Hosts(Generic[Request]):
 
     def advance(self) -> Iterator[Request]:
         """The requests that may leave their lines now, host by host in turn; each is in flight from here on."""
-        while self._movable and self.in_flight < self._connections:
-            yield from self._moving(self._movable)
-        while self._held_up and self.in_flight < self._max_in_flight:
-            yield from self._moving(self._held_up)
+        while self._movable and self.in_flight < self._max_in_flight:
+            name = next(iter(self._movable))
+            del self._movable[name]
+            while (request := self._next(name)) is not None:
+                yield request
 
     def old_room(self, name: str) -> int:
         """How many more old requests of the host can be taken in hand; asked by another thread."""
         host = self._hosts.get(name)
         in_hand = host.old_in_hand if host else 0
         alone = self.old >= OLD_LIMIT or (host is not None and host.is_silent)
-        return (1 if alone else OLD_LINE) - in_hand
+        return (SILENT_OLD if alone else OLD_LINE) - in_hand
 
     def stranded(self, now_ms: float) -> list[Request]:
         """The old requests in lines that stand still, taken out: others can be asked for meanwhile."""
@@ -157,20 +154,15 @@ class Hosts(Generic[Request]):
             self.old -= 1
         if host.live or host.old:
             self._movable[name] = None
-        return bool(self._movable or self._held_up)
-
-    def _moving(self, names: dict[str, None]) -> Iterator[Request]:
-        """The requests of the first of these hosts that may go now."""
-        name = next(iter(names))
-        del names[name]
-        while (request := self._next(name)) is not None:
-            yield request
+        return bool(self._movable)
 
     def _next(self, name: str) -> Request | None:
         host = self._hosts[name]
         live = bool(host.live) and self._may_live(host)
         if not live and not (host.old and self._may_old(host)):
-            self._wait_for_others(name, host)
+            return None
+        if self.in_flight >= self._max_in_flight:
+            self._movable[name] = None
             return None
         self.in_flight += 1
         host.in_flight += 1
@@ -179,20 +171,9 @@ class Hosts(Generic[Request]):
         host.old_in_flight += 1
         return host.old.next()
 
-    def _wait_for_others(self, name: str, host: _Host[Request]) -> None:
-        """Remember a host whose line stands still because of what others have in flight."""
-        if host.live or host.old:
-            if self.in_flight >= self._connections:
-                self._movable[name] = None
-            elif self.in_flight >= self._max_in_flight:
-                self._held_up[name] = None
-
     def _may_live(self, host: _Host[Request]) -> bool:
-        within = self.in_flight < self._max_in_flight or host.in_flight < FREE_PER_HOST
-        return within and host.in_flight < self._max_per_host and self.in_flight < self._connections
+        return host.in_flight < (SILENT_LIVE if host.is_silent else self._max_per_host)
 
     def _may_old(self, host: _Host[Request]) -> bool:
-        most = 1 if host.is_silent else self._max_old_per_host
-        within = self.in_flight < self._max_in_flight or not host.old_in_flight
-        may = within and host.old_in_flight < most and not host.live
-        return may and host.in_flight < self._max_per_host and self.in_flight < self._connections
+        most = SILENT_OLD if host.is_silent else self._max_old_per_host
+        return not host.live and host.old_in_flight < most and host.in_flight < self._max_per_host

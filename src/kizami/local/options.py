@@ -10,7 +10,7 @@ class Options:
     """Limits and waits; docs/one-machine.md says what each is for."""
 
     spread: bool = True
-    max_in_flight: int = 1024
+    max_in_flight: int = 10_000
     max_per_host: int = 256
     receive_limit: int = 5
     retry_seconds: float = 2.0

@@ -1,0 +1,25 @@
+"""What the loop would tell the writer of its hosts, as a test says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class Rooms:
+    """`lines.HostRoom`: the metric's host, the room of each host, and how many retried messages may wait."""
+
+    def __init__(
+        self, hosts: Mapping[int, str] | None = None, room: Mapping[str, int] | None = None, waiting: int = 1000
+    ) -> None:
+        self.hosts = hosts or {}
+        self.room = room or {}
+        self.waiting = waiting
+
+    def host_of(self, metric_id: int) -> str | None:
+        return self.hosts.get(metric_id)
+
+    def old_room(self, host: str) -> int:
+        return self.room.get(host, 0)
+
+    def waiting_limit(self, host: str) -> int:
+        return self.waiting
