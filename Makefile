@@ -1,6 +1,6 @@
 # Every target sets up what it needs in .venv; a second run finds it done.
 .DEFAULT_GOAL := help
-.PHONY: help up test campaign check fmt openapi screenshots synth bootstrap diff deploy import destroy bench bench-lambda clean lock
+.PHONY: help up test campaign check fmt openapi screenshots synth bootstrap diff deploy import destroy bench soak bench-lambda clean lock
 
 PYTHON ?= python3
 VENV := .venv
@@ -67,6 +67,9 @@ destroy: .tools/cdk/.done  ## delete the stack; asks first, and keeps the tables
 
 bench: $(VENV)/.bench  ## one machine, up to 10,000 targets, beside its peers; BENCH="--targets 100" for less
 	@$(BIN)/python bench/run.py $(BENCH)
+
+soak: $(VENV)/.runtime  ## an hour with a third of the hosts in trouble: queue, memory and lateness stay flat; MINUTES=20 for less
+	@$(BIN)/python -m bench.soak --minutes $(or $(MINUTES),60)
 
 bench-lambda: $(VENV)/.dev  ## the functions beside a Node.js design and plain Python: cold start, CPU, memory
 	@$(BIN)/python -m bench.lambda_bench $(if $(ROUNDS),--rounds $(ROUNDS))
