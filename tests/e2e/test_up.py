@@ -14,6 +14,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,6 +23,7 @@ import pytest
 import fault_server as faults
 from daemon import PATIENCE_SECONDS, SOURCES, Daemon, slots_of, toml, wait_for, write_whole
 from fault_server import FaultServer
+from full_pipe import FullPipe
 from kizami.local.database import open_database
 from kizami.local.reader import Reader
 from sole_port import sole_use_of_port
@@ -43,12 +45,12 @@ def asked_slots(server: FaultServer) -> Counter[str]:
     return Counter(request.query["from"][0] for request in server.requests)
 
 
-def stored_in(database: Path) -> list[datetime]:
-    """The slots of `calls`; none while there is no database."""
+def stored_in(database: Path, metric: str = "calls") -> list[datetime]:
+    """The slots of a metric; none while there is no database."""
     if not database.exists():
         return []
     with Reader.opened(database) as reader:
-        return [record.slot for record in reader.records("calls", *EVER)]
+        return [record.slot for record in reader.records(metric, *EVER)]
 
 
 @pytest.fixture
@@ -154,6 +156,97 @@ class TestStopping:
         words = (tmp_path / "log").read_text()
         assert words.count("stdout cannot be written") == 1
         assert "Traceback" not in words
+
+
+class TestReadersThatStopReading:
+    """A full pipe: a log collector that hangs, a terminal that is held."""
+
+    @pytest.mark.parametrize("stopped", ["stdout", "stderr", "both"])
+    def test_polling_goes_on_and_a_stop_stops_it(self, tmp_path: Path, stopped: str) -> None:
+        with (
+            FaultServer(faults.answer()) as server,
+            FaultServer(faults.status(500)) as failing,
+            FullPipe() as pipe,
+        ):
+            configured(tmp_path, every_second(server), every_second(failing, "failing"))
+            with (tmp_path / "words").open("wb") as words:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "kizami.cli.main", "up", "--no-dashboard"],
+                    cwd=tmp_path,
+                    env=os.environ | {"PYTHONPATH": str(SOURCES)},
+                    stdout=words if stopped == "stderr" else pipe.writer,
+                    stderr=words if stopped == "stdout" else pipe.writer,
+                )
+            try:
+                wait_for(lambda: len(stored_in(tmp_path / "kizami.db")) >= 3, "rows that are stored")
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(timeout=PATIENCE_SECONDS) == 0
+            finally:
+                process.kill()
+                process.wait()
+        assert b"Fatal" not in (tmp_path / "words").read_bytes()
+
+    def test_one_that_comes_back_gets_the_lines_of_meanwhile(self, tmp_path: Path) -> None:
+        with FaultServer(faults.answer()) as server, FullPipe() as pipe:
+            configured(tmp_path, every_second(server))
+            process = subprocess.Popen(
+                [sys.executable, "-m", "kizami.cli.main", "up", "--no-dashboard", "--no-rows"],
+                cwd=tmp_path,
+                env=os.environ | {"PYTHONPATH": str(SOURCES)},
+                stderr=pipe.writer,
+            )
+            try:
+                wait_for(lambda: stored_in(tmp_path / "kizami.db"), "a row that is stored")
+                process.send_signal(signal.SIGHUP)
+                (first, *_) = pipe.read(b"in force").splitlines()
+                assert json.loads(first)["message"] == "polling; Ctrl-C stops"
+            finally:
+                process.kill()
+                process.wait()
+
+    def test_a_last_word_that_nobody_reads_does_not_keep_it_from_ending(self, tmp_path: Path) -> None:
+        (tmp_path / "kizami.toml").write_text("targets = 7")
+        with FullPipe() as pipe:
+            ended = subprocess.run(
+                [sys.executable, "-m", "kizami.cli.main", "up"],
+                cwd=tmp_path,
+                env=os.environ | {"PYTHONPATH": str(SOURCES)},
+                stderr=pipe.writer,
+                timeout=PATIENCE_SECONDS,
+                check=False,
+            )
+        assert ended.returncode == 3
+
+    def test_a_terminal_that_is_held_holds_up_nothing(self, tmp_path: Path) -> None:
+        with FaultServer(faults.answer()) as server:
+            configured(tmp_path, every_second(server))
+            child, terminal = pty.fork()
+            if child == 0:
+                os.chdir(tmp_path)
+                os.environ.update(PYTHONPATH=str(SOURCES), TERM="xterm", COLUMNS="120")
+                os.execv(sys.executable, [sys.executable, "-m", "kizami.cli.main", "up", "--no-dashboard"])
+            with closed_terminal(child, terminal):
+                shown = b""
+                while b"calls" not in shown:
+                    shown += os.read(terminal, 65536)
+                os.write(terminal, b"\x13")  # Ctrl-S
+                configured(tmp_path, every_second(server), every_second(server, "errors"))
+                wait_for(lambda: stored_in(tmp_path / "kizami.db", "errors"), "rows of the new target")
+                os.kill(child, signal.SIGTERM)
+                ended = os.P_PID, child, os.WEXITED | os.WNOWAIT | os.WNOHANG
+                result = wait_for(lambda: os.waitid(*ended), "its end")
+                assert (result.si_code, result.si_status) == (os.CLD_EXITED, 0)
+
+
+@contextmanager
+def closed_terminal(child: int, terminal: int) -> Iterator[None]:
+    """Ends the child at the end of a `with` if it has not ended by itself."""
+    try:
+        yield
+    finally:
+        os.kill(child, signal.SIGKILL)  # it is not waited for yet, so its number is still its own
+        os.waitpid(child, 0)
+        os.close(terminal)
 
 
 class TestOneDaemon:

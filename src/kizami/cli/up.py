@@ -18,6 +18,7 @@ from kizami.cli.exit_codes import INTERRUPTED, OK
 from kizami.cli.mock_service import MockService, is_needed, mock_service
 from kizami.cli.printing import is_terminal
 from kizami.cli.settings import Decorator, Settings, config_option, database_option, load_settings
+from kizami.cli.unblocked_output import unblock_stderr
 from kizami.config import Config
 from kizami.dashboard import DEFAULT_PORT
 from kizami.errors import ConfigurationError
@@ -85,6 +86,7 @@ def command(
     Without a file it polls the mock API, which it serves on port 3000. What was missed while it did not run
     is caught up with. Ctrl-C stops it; SIGHUP, or saving the file, makes it read the file again.
     """
+    unblock_stderr()
     use_logs()
     settings = load_settings(config)
     targets = settings.config.enabled_targets
