@@ -158,6 +158,61 @@ class TestStopping:
         assert "Traceback" not in words
 
 
+class TestSignalsWhileItStarts:
+    """They come with the import of a module: at the very beginning, later, or when parts of it run already."""
+
+    SCRIPT = """
+import os, signal, sys
+from importlib.abc import MetaPathFinder
+
+class Sender(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == sys.argv[-2]:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), int(sys.argv[-1]))
+
+sys.meta_path.insert(0, Sender())
+arguments = sys.argv[1:-2]
+from kizami.cli.main import main
+main(arguments)
+"""
+    MODULES = ("click", "pycurl", "kizami.dashboard.server")
+
+    def start(self, directory: Path, module: str, number: int) -> subprocess.Popen[bytes]:
+        with (directory / "log").open("wb") as log:
+            return subprocess.Popen(
+                [sys.executable, "-c", self.SCRIPT, "up", "--dashboard-port", "0", module, str(int(number))],
+                cwd=directory,
+                env=os.environ | {"PYTHONPATH": str(SOURCES)},
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+            )
+
+    @pytest.mark.parametrize("module", MODULES)
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+    def test_an_end_is_a_clean_one(self, tmp_path: Path, module: str, number: int, code: int) -> None:
+        with FaultServer(faults.answer()) as server:
+            configured(tmp_path, every_second(server))
+            with self.start(tmp_path, module, number) as process:
+                assert process.wait(timeout=PATIENCE_SECONDS) == code
+        assert b"Traceback" not in (tmp_path / "log").read_bytes()
+
+    @pytest.mark.parametrize("module", MODULES)
+    def test_sighup_has_the_file_read_again(self, tmp_path: Path, module: str) -> None:
+        with FaultServer(faults.answer()) as server:
+            configured(tmp_path, every_second(server))
+            with self.start(tmp_path, module, signal.SIGHUP) as process:
+                try:
+                    wait_for(
+                        lambda: b"in force" in (tmp_path / "log").read_bytes() or process.poll() is not None,
+                        "the configuration to be read again",
+                    )
+                    process.terminate()
+                    assert process.wait(timeout=PATIENCE_SECONDS) == 0, (tmp_path / "log").read_text()
+                finally:
+                    process.kill()
+
+
 class TestReadersThatStopReading:
     """A full pipe: a log collector that hangs, a terminal that is held."""
 
