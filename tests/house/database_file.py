@@ -11,8 +11,8 @@ from house.tree import Fault, module_name, place, sources, syntax
 
 # The parts that know the database's path and run beside a connection to it.
 _BESIDE_SQLITE = {"local", "dashboard"}
-# What these open is never the database: a new file that is none yet, a lock file, a secret.
-_OPEN_OTHERS = {"kizami.local.database", "kizami.local.lock", "kizami.local.secrets"}
+# What these open is never the database: a new file that is none yet, a lock file, a secret, the system's own.
+_OPEN_OTHERS = {f"kizami.local.{name}" for name in ("database", "lock", "secrets", "write_ahead_log")}
 _OPENERS = {"open", "read_bytes", "read_text", "write_bytes", "write_text", "touch", "copy", "copyfile", "copy2"}
 _OWN_FILES = "resources"  # of the package, by importlib
 

@@ -16,6 +16,7 @@ from kizami.local.schema import MIGRATIONS
 APPLICATION_ID = 0x6B7A6D69  # "kzmi"
 BUSY_TIMEOUT_MS = 10_000
 PRIVATE_MODE = 0o600
+LOG_BYTES = 64 * 1024 * 1024  # what is left of the log when it begins anew
 
 _HEADER_BYTES = 100
 _MAGIC = b"SQLite format 3\0"
@@ -197,7 +198,7 @@ def _configure(connection: apsw.Connection) -> None:
         "synchronous = FULL",  # NORMAL loses acknowledged rows on power loss
         "cache_size = -16384",
         "temp_store = MEMORY",
-        "journal_size_limit = 67108864",
+        f"journal_size_limit = {LOG_BYTES}",
     ):
         connection.execute(f"PRAGMA {pragma}")
 
