@@ -197,3 +197,18 @@ def test_a_database_that_somebody_else_has_left_half_written_is_not_taken_for_da
     crashed.with_name("crashed.db-journal").write_bytes(path.with_name("kizami.db-journal").read_bytes())
     other.close()
     database.require_intact(crashed)
+
+
+@pytest.mark.parametrize("lock", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
+def test_a_copy_that_somebody_writes_to_is_waited_for(path: Path, lock: str) -> None:
+    open_database(path, create=True).close()
+    other = apsw.Connection(str(path))
+    other.execute("PRAGMA journal_mode = DELETE").fetchall()
+    other.execute(lock)
+    release = threading.Timer(0.3, lambda: other.execute("ROLLBACK"))
+    release.start()
+    connection = open_database(path)
+    assert connection.execute("PRAGMA journal_mode").get == "wal"
+    connection.close()
+    release.join()
+    other.close()

@@ -193,7 +193,7 @@ def _require_known_schema(path: Path, version: int) -> None:
 def _configure(connection: apsw.Connection) -> None:
     # A copy made by VACUUM INTO has lost it, and without it whoever reads holds up the daemon.
     if connection.execute("PRAGMA journal_mode").get != "wal":
-        connection.execute("PRAGMA journal_mode = WAL")
+        _use_log(connection)
     for pragma in (
         "synchronous = FULL",  # NORMAL loses acknowledged rows on power loss
         "cache_size = -16384",
@@ -201,6 +201,15 @@ def _configure(connection: apsw.Connection) -> None:
         f"journal_size_limit = {LOG_BYTES}",
     ):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _use_log(connection: apsw.Connection) -> None:
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+    except apsw.BusyError:
+        with transaction(connection):  # which, unlike the change itself, waits for whoever is writing
+            pass
+        connection.execute("PRAGMA journal_mode = WAL")
 
 
 def _migrate(connection: apsw.Connection) -> None:
