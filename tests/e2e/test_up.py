@@ -275,33 +275,47 @@ class TestReadersThatStopReading:
     def test_a_terminal_that_is_held_holds_up_nothing(self, tmp_path: Path) -> None:
         with FaultServer(faults.answer()) as server:
             configured(tmp_path, every_second(server))
-            child, terminal = pty.fork()
-            if child == 0:
-                os.chdir(tmp_path)
-                os.environ.update(PYTHONPATH=str(SOURCES), TERM="xterm", COLUMNS="120")
-                os.execv(sys.executable, [sys.executable, "-m", "kizami.cli.main", "up", "--no-dashboard"])
-            with closed_terminal(child, terminal):
-                shown = b""
-                while b"calls" not in shown:
-                    shown += os.read(terminal, 65536)
+            with live_view(tmp_path) as (child, terminal):
                 os.write(terminal, b"\x13")  # Ctrl-S
                 configured(tmp_path, every_second(server), every_second(server, "errors"))
                 wait_for(lambda: stored_in(tmp_path / "kizami.db", "errors"), "rows of the new target")
                 os.kill(child, signal.SIGTERM)
-                ended = os.P_PID, child, os.WEXITED | os.WNOWAIT | os.WNOHANG
-                result = wait_for(lambda: os.waitid(*ended), "its end")
-                assert (result.si_code, result.si_status) == (os.CLD_EXITED, 0)
+                assert exit_code_of(child) == 0
+
+    def test_a_terminal_that_is_closed_ends_it(self, tmp_path: Path) -> None:
+        with FaultServer(faults.answer()) as server:
+            configured(tmp_path, every_second(server))
+            with live_view(tmp_path) as (child, terminal):
+                with open(os.devnull) as nothing:
+                    os.dup2(nothing.fileno(), terminal)  # which closes it and keeps its number from others
+                assert exit_code_of(child) == 0
 
 
 @contextmanager
-def closed_terminal(child: int, terminal: int) -> Iterator[None]:
-    """Ends the child at the end of a `with` if it has not ended by itself."""
+def live_view(directory: Path) -> Iterator[tuple[int, int]]:
+    """`kizami up` on a terminal on which a row is shown: its process and the terminal."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(directory)
+        os.environ.update(PYTHONPATH=str(SOURCES), TERM="xterm", COLUMNS="120")
+        os.execv(sys.executable, [sys.executable, "-m", "kizami.cli.main", "up", "--no-dashboard"])
     try:
-        yield
+        shown = b""
+        while b"calls" not in shown:
+            shown += os.read(terminal, 65536)
+        yield child, terminal
     finally:
-        os.kill(child, signal.SIGKILL)  # it is not waited for yet, so its number is still its own
+        os.kill(child, signal.SIGKILL)  # if it has ended it is not waited for yet, so its number is still its own
         os.waitpid(child, 0)
         os.close(terminal)
+
+
+def exit_code_of(child: int) -> int:
+    """How a process has ended by itself, which is left to be waited for."""
+    options = os.WEXITED | os.WNOWAIT | os.WNOHANG
+    ended = wait_for(lambda: os.waitid(os.P_PID, child, options), "its end")
+    assert ended.si_code == os.CLD_EXITED
+    return int(ended.si_status)
 
 
 class TestOneDaemon:
