@@ -158,3 +158,57 @@ def test_a_copy_made_by_vacuum_is_used_like_the_file_it_was_made_from(
     assert restored.execute("PRAGMA journal_mode").get == "wal"
     assert restored.execute("SELECT count FROM slots").get == 7
     restored.close()
+
+
+@pytest.mark.parametrize("mode", ["wal", "delete"])
+def test_a_strangers_database_is_refused_and_nothing_is_put_beside_it(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / "photos.db"
+    other = apsw.Connection(str(path))
+    other.execute(f"PRAGMA journal_mode = {mode}; CREATE TABLE photos (id)").fetchall()
+    other.close()
+    before = path.read_bytes()
+    for refused in (open_database, database.require_intact):
+        with pytest.raises(StoreError, match="belongs to another application; it is left untouched"):
+            refused(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("kind", ["directory", "short"])
+def test_what_is_no_database_at_all_is_refused(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "kizami.db"
+    if kind == "directory":
+        path.mkdir()
+    else:
+        path.write_text("short")
+    with pytest.raises(StoreError, match="is not an SQLite database; it is left untouched"):
+        open_database(path)
+
+
+def test_a_database_that_somebody_else_has_left_half_written_is_not_taken_for_damaged(tmp_path: Path) -> None:
+    """A copy made by VACUUM has a rollback journal; after a crash that is what makes it whole."""
+    path, crashed = tmp_path / "kizami.db", tmp_path / "crashed.db"
+    open_database(path, create=True).close()
+    other = apsw.Connection(str(path))
+    other.execute("PRAGMA journal_mode = DELETE; PRAGMA cache_size = 1; PRAGMA cache_spill = 1").fetchall()
+    other.execute("BEGIN; CREATE TABLE filler (text)")
+    other.executemany("INSERT INTO filler VALUES (?)", [("x" * 3000,)] * 200)
+    crashed.write_bytes(path.read_bytes())
+    crashed.with_name("crashed.db-journal").write_bytes(path.with_name("kizami.db-journal").read_bytes())
+    other.close()
+    database.require_intact(crashed)
+
+
+@pytest.mark.parametrize("lock", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
+def test_a_copy_that_somebody_writes_to_is_waited_for(path: Path, lock: str) -> None:
+    open_database(path, create=True).close()
+    other = apsw.Connection(str(path))
+    other.execute("PRAGMA journal_mode = DELETE").fetchall()
+    other.execute(lock)
+    release = threading.Timer(0.3, lambda: other.execute("ROLLBACK"))
+    release.start()
+    connection = open_database(path)
+    assert connection.execute("PRAGMA journal_mode").get == "wal"
+    connection.close()
+    release.join()
+    other.close()

@@ -14,6 +14,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,6 +23,7 @@ import pytest
 import fault_server as faults
 from daemon import PATIENCE_SECONDS, SOURCES, Daemon, slots_of, toml, wait_for, write_whole
 from fault_server import FaultServer
+from full_pipe import FullPipe
 from kizami.local.database import open_database
 from kizami.local.reader import Reader
 from sole_port import sole_use_of_port
@@ -43,12 +45,12 @@ def asked_slots(server: FaultServer) -> Counter[str]:
     return Counter(request.query["from"][0] for request in server.requests)
 
 
-def stored_in(database: Path) -> list[datetime]:
-    """The slots of `calls`; none while there is no database."""
+def stored_in(database: Path, metric: str = "calls") -> list[datetime]:
+    """The slots of a metric; none while there is no database."""
     if not database.exists():
         return []
     with Reader.opened(database) as reader:
-        return [record.slot for record in reader.records("calls", *EVER)]
+        return [record.slot for record in reader.records(metric, *EVER)]
 
 
 @pytest.fixture
@@ -154,6 +156,166 @@ class TestStopping:
         words = (tmp_path / "log").read_text()
         assert words.count("stdout cannot be written") == 1
         assert "Traceback" not in words
+
+
+class TestSignalsWhileItStarts:
+    """They come with the import of a module: at the very beginning, later, or when parts of it run already."""
+
+    SCRIPT = """
+import os, signal, sys
+from importlib.abc import MetaPathFinder
+
+class Sender(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == sys.argv[-2]:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), int(sys.argv[-1]))
+
+sys.meta_path.insert(0, Sender())
+arguments = sys.argv[1:-2]
+from kizami.cli.main import main
+main(arguments)
+"""
+    MODULES = ("click", "pycurl", "kizami.dashboard.server")
+
+    def start(self, directory: Path, module: str, number: int) -> subprocess.Popen[bytes]:
+        with (directory / "log").open("wb") as log:
+            return subprocess.Popen(
+                [sys.executable, "-c", self.SCRIPT, "up", "--dashboard-port", "0", module, str(int(number))],
+                cwd=directory,
+                env=os.environ | {"PYTHONPATH": str(SOURCES)},
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+            )
+
+    @pytest.mark.parametrize("module", MODULES)
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+    def test_an_end_is_a_clean_one(self, tmp_path: Path, module: str, number: int, code: int) -> None:
+        with FaultServer(faults.answer()) as server:
+            configured(tmp_path, every_second(server))
+            with self.start(tmp_path, module, number) as process:
+                assert process.wait(timeout=PATIENCE_SECONDS) == code
+        assert b"Traceback" not in (tmp_path / "log").read_bytes()
+
+    @pytest.mark.parametrize("module", MODULES)
+    def test_sighup_has_the_file_read_again(self, tmp_path: Path, module: str) -> None:
+        with FaultServer(faults.answer()) as server:
+            configured(tmp_path, every_second(server))
+            with self.start(tmp_path, module, signal.SIGHUP) as process:
+                try:
+                    wait_for(
+                        lambda: b"in force" in (tmp_path / "log").read_bytes() or process.poll() is not None,
+                        "the configuration to be read again",
+                    )
+                    process.terminate()
+                    assert process.wait(timeout=PATIENCE_SECONDS) == 0, (tmp_path / "log").read_text()
+                finally:
+                    process.kill()
+
+
+class TestReadersThatStopReading:
+    """A full pipe: a log collector that hangs, a terminal that is held."""
+
+    @pytest.mark.parametrize("stopped", ["stdout", "stderr", "both"])
+    def test_polling_goes_on_and_a_stop_stops_it(self, tmp_path: Path, stopped: str) -> None:
+        with (
+            FaultServer(faults.answer()) as server,
+            FaultServer(faults.status(500)) as failing,
+            FullPipe() as pipe,
+        ):
+            configured(tmp_path, every_second(server), every_second(failing, "failing"))
+            with (tmp_path / "words").open("wb") as words:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "kizami.cli.main", "up", "--no-dashboard"],
+                    cwd=tmp_path,
+                    env=os.environ | {"PYTHONPATH": str(SOURCES)},
+                    stdout=words if stopped == "stderr" else pipe.writer,
+                    stderr=words if stopped == "stdout" else pipe.writer,
+                )
+            try:
+                wait_for(lambda: len(stored_in(tmp_path / "kizami.db")) >= 3, "rows that are stored")
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(timeout=PATIENCE_SECONDS) == 0
+            finally:
+                process.kill()
+                process.wait()
+        assert b"Fatal" not in (tmp_path / "words").read_bytes()
+
+    def test_one_that_comes_back_gets_the_lines_of_meanwhile(self, tmp_path: Path) -> None:
+        with FaultServer(faults.answer()) as server, FullPipe() as pipe:
+            configured(tmp_path, every_second(server))
+            process = subprocess.Popen(
+                [sys.executable, "-m", "kizami.cli.main", "up", "--no-dashboard", "--no-rows"],
+                cwd=tmp_path,
+                env=os.environ | {"PYTHONPATH": str(SOURCES)},
+                stderr=pipe.writer,
+            )
+            try:
+                wait_for(lambda: stored_in(tmp_path / "kizami.db"), "a row that is stored")
+                process.send_signal(signal.SIGHUP)
+                (first, *_) = pipe.read(b"in force").splitlines()
+                assert json.loads(first)["message"] == "polling; Ctrl-C stops"
+            finally:
+                process.kill()
+                process.wait()
+
+    def test_a_last_word_that_nobody_reads_does_not_keep_it_from_ending(self, tmp_path: Path) -> None:
+        (tmp_path / "kizami.toml").write_text("targets = 7")
+        with FullPipe() as pipe:
+            ended = subprocess.run(
+                [sys.executable, "-m", "kizami.cli.main", "up"],
+                cwd=tmp_path,
+                env=os.environ | {"PYTHONPATH": str(SOURCES)},
+                stderr=pipe.writer,
+                timeout=PATIENCE_SECONDS,
+                check=False,
+            )
+        assert ended.returncode == 3
+
+    def test_a_terminal_that_is_held_holds_up_nothing(self, tmp_path: Path) -> None:
+        with FaultServer(faults.answer()) as server:
+            configured(tmp_path, every_second(server))
+            with live_view(tmp_path) as (child, terminal):
+                os.write(terminal, b"\x13")  # Ctrl-S
+                configured(tmp_path, every_second(server), every_second(server, "errors"))
+                wait_for(lambda: stored_in(tmp_path / "kizami.db", "errors"), "rows of the new target")
+                os.kill(child, signal.SIGTERM)
+                assert exit_code_of(child) == 0
+
+    def test_a_terminal_that_is_closed_ends_it(self, tmp_path: Path) -> None:
+        with FaultServer(faults.answer()) as server:
+            configured(tmp_path, every_second(server))
+            with live_view(tmp_path) as (child, terminal):
+                with open(os.devnull) as nothing:
+                    os.dup2(nothing.fileno(), terminal)  # which closes it and keeps its number from others
+                assert exit_code_of(child) == 0
+
+
+@contextmanager
+def live_view(directory: Path) -> Iterator[tuple[int, int]]:
+    """`kizami up` on a terminal on which a row is shown: its process and the terminal."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(directory)
+        os.environ.update(PYTHONPATH=str(SOURCES), TERM="xterm", COLUMNS="120")
+        os.execv(sys.executable, [sys.executable, "-m", "kizami.cli.main", "up", "--no-dashboard"])
+    try:
+        shown = b""
+        while b"calls" not in shown:
+            shown += os.read(terminal, 65536)
+        yield child, terminal
+    finally:
+        os.kill(child, signal.SIGKILL)  # if it has ended it is not waited for yet, so its number is still its own
+        os.waitpid(child, 0)
+        os.close(terminal)
+
+
+def exit_code_of(child: int) -> int:
+    """How a process has ended by itself, which is left to be waited for."""
+    options = os.WEXITED | os.WNOWAIT | os.WNOHANG
+    ended = wait_for(lambda: os.waitid(os.P_PID, child, options), "its end")
+    assert ended.si_code == os.CLD_EXITED
+    return int(ended.si_status)
 
 
 class TestOneDaemon:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from house import documents, imports, properties, texts
+from house import database_file, documents, imports, properties, texts
 from house.tree import Fault
 
 
@@ -25,6 +25,37 @@ def build(tmp_path: Path) -> Callable[..., Path]:
 
 
 Build = Callable[[dict[str, str]], Path]
+
+
+class TestTheDatabasesFile:
+    @pytest.mark.parametrize(
+        ("module", "line"),
+        [
+            ("cli/backup", "import sqlite3"),
+            ("local/reader", "connection = apsw.Connection(str(path))"),
+            ("cli/status", "apsw.VFSFile('', str(path), flags)"),
+            ("local/engine", "with path.open('rb') as file: ..."),
+            ("local/reader", "header = path.read_bytes()[:100]"),
+            ("dashboard/overview", "os.close(os.open(path, os.O_RDONLY))"),
+            ("local/writer", "def copy():\n    shutil.copyfile(path, other)"),
+        ],
+    )
+    def test_whoever_opens_it_beside_sqlite_is_found(self, build: Build, module: str, line: str) -> None:
+        (fault,) = database_file.opened_beside_sqlite(build({f"src/kizami/{module}.py": line}))
+        assert (fault.path, fault.line) == (f"src/kizami/{module}.py", line.count("\n") + 1)
+
+    @pytest.mark.parametrize(
+        ("module", "line"),
+        [
+            ("local/database", "connection = apsw.Connection(str(path))"),
+            ("local/secrets", "text = path.read_text()"),
+            ("cli/export", "file = path.open('wb')"),
+            ("local/reader", "connection = open_database(path)"),
+            ("dashboard/pages", "text = resources.files('kizami').joinpath('page').read_bytes()"),
+        ],
+    )
+    def test_whoever_opens_another_file_is_not(self, build: Build, module: str, line: str) -> None:
+        assert database_file.opened_beside_sqlite(build({f"src/kizami/{module}.py": line})) == []
 
 
 class TestImportRules:

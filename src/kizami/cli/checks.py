@@ -55,6 +55,7 @@ def check_sqlite() -> Check:
 def check_database(path: Path) -> Check:
     """Whether the file can be used, or made, and whether there is room."""
     from kizami.local.database import open_database, require_intact
+    from kizami.local.write_ahead_log import describe_large_log
 
     directory = path.absolute().parent
     if not directory.is_dir() or not os.access(directory, os.W_OK | os.X_OK):
@@ -71,6 +72,8 @@ def check_database(path: Path) -> Check:
     except KizamiError as error:
         finding, _, remedy = str(error).partition("; ")
         return Check("database", Health.FAILED, finding, remedy or "restore a copy, or use another --database")
+    if large_log := describe_large_log(path):
+        return Check("database", Health.WARNING, large_log, "end the program that reads; it is emptied then")
     return Check("database", Health.OK, f"{path}, {path.stat().st_size // 2**20} MB")
 
 

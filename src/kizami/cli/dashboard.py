@@ -22,6 +22,7 @@ from kizami.cli.settings import (
     read_config,
     stamp_of,
 )
+from kizami.cli.unblocked_output import unblock_stderr
 from kizami.dashboard import DEFAULT_HOST, DEFAULT_PORT
 from kizami.dashboard.live import TICK_SECONDS
 from kizami.dashboard.local_source import Configuration, LocalSource
@@ -50,6 +51,7 @@ def command(
     Without a token it only listens on this machine's own addresses. With one, every page and every
     request asks for it.
     """
+    unblock_stderr()
     use_logs()
     token = read_token(token_env)
     open_source, look_seconds = _source_of(home)

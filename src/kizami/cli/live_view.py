@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TextIO, cast
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kizami.cli.printing import age_text, completeness_text, is_styled, plural
+from kizami.cli.unblocked_output import UnblockedOutput
 from kizami.coverage import Completeness, due_span
 from kizami.errors import KizamiError
 from kizami.local.clock import SystemClock
@@ -32,6 +33,7 @@ from kizami.slots import format_instant
 _ROWS = 12
 _LATENESS_POLLS = 10_000
 _REFRESH_SECONDS = 1.0
+_PIECES = 100  # pictures and log lines that are kept for a terminal that is held (Ctrl-S)
 _TARGETS_A_SECOND = 500
 _SHORT_MS = 10_000  # lateness is told in milliseconds up to here
 _GRACE_SECONDS = 10.0  # a poll may wait for its turn within the interval, then for the answer and the commit
@@ -67,7 +69,8 @@ class LiveView:
         self._records: deque[StoredRecord] = deque(maxlen=_ROWS)
         self._late: deque[int] = deque(maxlen=_LATENESS_POLLS)
         self._started = time.monotonic()
-        self._console = Console()
+        self._output = UnblockedOutput(sys.stdout, lambda count: None, self._end, _PIECES)
+        self._console = Console(file=cast(TextIO, self._output))
         self._live = Live(Text("starting …"), console=self._console, auto_refresh=False)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="live-view", daemon=True)
@@ -85,6 +88,7 @@ class LiveView:
         self._closing.set()
         self._thread.join(timeout=0.5)
         self._live.stop()
+        self._output.finish()
 
     def show(self, records: list[StoredRecord]) -> None:
         """Take these into the picture."""
@@ -101,9 +105,15 @@ class LiveView:
                         numbers = self._read(reader)
                         read_at = time.monotonic()
                     self._live.update(self._picture(numbers), refresh=True)
-        except (KizamiError, OSError) as error:  # the terminal is gone, or the file is
+        except KizamiError as error:  # the file is gone
+            self._end(error)
+
+    def _end(self, error: Exception) -> None:
+        """Nobody sees it any more, or there is nothing to see: the terminal or the file is gone."""
+        if not self._closing.is_set():
+            self._closing.set()
             logging.getLogger(__name__).error("the live view ends", extra={"reason": str(error)})
-            self._engine.stop()
+        self._engine.stop()
 
     def _read(self, reader: Reader) -> Numbers:
         now = SystemClock().now()

@@ -20,6 +20,7 @@ from kizami.local.metrics import expect_from
 from kizami.local.missing import count_missing, count_pending, find_missing
 from kizami.local.queue import SqliteQueue
 from kizami.local.reader import Reader
+from kizami.local.write_ahead_log import describe_large_log
 from kizami.messages import MetricRecord, ScheduleMessage
 from kizami.readings import DeadLetter, Lateness, QueueDepth
 
@@ -76,7 +77,9 @@ class LocalBackend:
 
     def activity(self) -> str:
         pid = daemon_pid(self._home.database)
-        return f"running (pid {pid})" if pid else "not running; `kizami up` starts it"
+        activity = f"running (pid {pid})" if pid else "not running; `kizami up` starts it"
+        large_log = describe_large_log(self._home.database)
+        return f"{activity}; {large_log}" if large_log else activity
 
     def send_backfill(self, messages: Iterable[ScheduleMessage]) -> int:
         queue = SqliteQueue(self._home.database, SystemClock())

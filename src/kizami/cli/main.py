@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from kizami.cli import early_signals  # noqa: F401
+
+# isort: split
 import importlib
 import os
 import sys

@@ -11,6 +11,7 @@ import click
 
 from kizami.aggregation.signing import ApiKey
 from kizami.cli.settings import listen_options
+from kizami.cli.unblocked_output import unblock_stderr
 from kizami.logs import use_logs
 from kizami.mock_api.server import DEFAULT_HOST, DEFAULT_PORT, MockServer
 from kizami.mock_api.users import users_key
@@ -25,6 +26,7 @@ def command(host: str, port: int) -> None:
     `to`; GET /users lists a company's users for who signs with the key `mock-aggregation-key` or that of
     KIZAMI_MOCK_USERS_KEY; GET /health says whether it is there; GET /openapi.json describes it all.
     """
+    unblock_stderr()
     use_logs()
     asyncio.run(_serve(host, port, users_key(os.environ)))
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from kizami.cli.unblocked_output import write_whole
 from kizami.local.engine import StoredRecord
 from kizami.messages import write_record
 
@@ -61,8 +62,7 @@ class RowLines:
 
     def _write(self, lines: str) -> None:
         try:
-            sys.stdout.write(lines)
-            sys.stdout.flush()
+            write_whole(sys.stdout.fileno(), lines.encode(sys.stdout.encoding, "backslashreplace"))
             self._trouble = None
         except BrokenPipeError:
             raise

@@ -14,11 +14,13 @@ from typing import Any
 import click
 
 from kizami.cli.config_watch import ConfigWatch
+from kizami.cli.early_signals import EARLY_SIGNALS
 from kizami.cli.engine_options import limit_options
 from kizami.cli.exit_codes import INTERRUPTED, OK
 from kizami.cli.mock_service import MockService, is_needed, mock_service
 from kizami.cli.printing import is_terminal
 from kizami.cli.settings import Settings, config_option, database_option, load_settings
+from kizami.cli.unblocked_output import unblock_stderr
 from kizami.config import Config
 from kizami.dashboard import DEFAULT_PORT
 from kizami.errors import ConfigurationError
@@ -67,6 +69,9 @@ def command(
     Without a file it polls the mock API, which it serves on port 3000. What was missed while it did not run
     is caught up with. Ctrl-C stops it; SIGHUP, or saving the file, makes it read the file again.
     """
+    if _is_told_to_end():
+        return _ending_code(EARLY_SIGNALS)
+    unblock_stderr()
     use_logs()
     settings = load_settings(config)
     targets = settings.config.enabled_targets
@@ -96,7 +101,7 @@ def _run(stack: ExitStack, settings: Settings, database: Path, options: Options,
 
     sys.setswitchinterval(_SWITCH_SECONDS)
     engine = Engine(database, options, SystemClock(), new_config=new_config)
-    interrupted = _obey_signals(engine, watch)
+    noted = _obey_signals(engine, watch)
     if is_terminal(sys.stdout):
         from kizami.cli.live_view import LiveView
 
@@ -112,22 +117,33 @@ def _run(stack: ExitStack, settings: Settings, database: Path, options: Options,
     logging.getLogger("kizami.aggregation").setLevel(logging.ERROR)  # each user is a line; the outcome is told
     aggregation.use(settings.config.aggregation)
     engine.run(pauses.config)
-    return INTERRUPTED if interrupted else OK
+    return _ending_code(noted)
+
+
+def _is_told_to_end() -> bool:
+    return signal.SIGINT in EARLY_SIGNALS or signal.SIGTERM in EARLY_SIGNALS
+
+
+def _ending_code(noted: Sequence[int]) -> int:
+    return INTERRUPTED if signal.SIGINT in noted else OK
 
 
 def _obey_signals(engine: Engine, watch: ConfigWatch) -> list[int]:
-    """Ctrl-C and SIGTERM stop the engine, SIGHUP has the file read again; the list says whether it was Ctrl-C."""
-    interrupted: list[int] = []
+    """Ctrl-C and SIGTERM stop the engine, SIGHUP has the file read again, also an early one; all are noted."""
+    noted: list[int] = []
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT:
-            interrupted.append(number)
-        engine.stop()
+    def obey(number: int, frame: FrameType | None) -> None:
+        noted.append(number)
+        if number == signal.SIGHUP:
+            watch.ask()
+        else:
+            engine.stop()
 
-    signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGHUP, lambda number, frame: watch.ask())
-    return interrupted
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, obey)
+    for early in EARLY_SIGNALS:
+        obey(early, None)
+    return noted
 
 
 def _serve_mock(stack: ExitStack) -> None:

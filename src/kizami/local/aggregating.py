@@ -18,7 +18,7 @@ from kizami.aggregation.signing import ApiKey
 from kizami.collector import Request, Response
 from kizami.errors import ConfigurationError, InvalidInput
 from kizami.local.aggregation import SqliteLockStore, SqlitePointStore
-from kizami.local.database import beside, open_database
+from kizami.local.database import open_database
 from kizami.local.fetch import Fetcher, Finished, Profile
 from kizami.local.interrupts import LOOK_SECONDS, noted_interrupts
 from kizami.local.lock import open_lock_file
@@ -71,7 +71,7 @@ def sole_run(database: Path) -> Iterator[bool]:
     The system drops this lock with its process. So whoever has it knows that a company's lock which is
     this machine's was left behind by the dead.
     """
-    with open_lock_file(beside(database, "-aggregation-lock")) as handle:
+    with open_lock_file(database, "-aggregation-lock") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             alone = True

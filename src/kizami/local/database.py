@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,8 @@ from kizami.local.schema import MIGRATIONS
 
 APPLICATION_ID = 0x6B7A6D69  # "kzmi"
 BUSY_TIMEOUT_MS = 10_000
+PRIVATE_MODE = 0o600
+LOG_BYTES = 64 * 1024 * 1024  # what is left of the log when it begins anew
 
 _HEADER_BYTES = 100
 _MAGIC = b"SQLite format 3\0"
@@ -75,8 +78,8 @@ def require_intact(path: Path) -> None:
     """Read the whole of a file of ordinary size; StoreError if it is damaged or not ours. It is not changed."""
     if not path.exists() or not 0 < path.stat().st_size <= _CHECKED_BYTES:
         return
-    _require_kizami_header(path)
     with sqlite_errors(StoreError, path):
+        _require_kizami_header(path)
         connection = _opened_to_check(path)
         try:
             finding = str(connection.execute("PRAGMA quick_check(1)").get)
@@ -87,11 +90,12 @@ def require_intact(path: Path) -> None:
 
 
 def _opened_to_check(path: Path) -> apsw.Connection:
-    if not beside(path, "-wal").exists():
+    if not any(beside(path, ending).exists() for ending in ("-wal", "-journal")):
         # The file is all there is; so opened, SQLite puts nothing beside it.
         uri = f"{path.absolute().as_uri()}?immutable=1"
         return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     # Closing would carry the write-ahead log into a file that may be damaged.
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     return connection
@@ -109,7 +113,8 @@ def _create(path: Path) -> None:
     new = path.with_name(f"{path.name}-{os.getpid()}.new")
     new.unlink(missing_ok=True)
     try:
-        connection = apsw.Connection(str(new))
+        _touch_private(new)
+        connection = apsw.Connection(str(new), flags=apsw.SQLITE_OPEN_READWRITE)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         _migrate(connection)
         connection.execute("PRAGMA journal_mode = WAL")
@@ -119,11 +124,25 @@ def _create(path: Path) -> None:
         new.unlink(missing_ok=True)
 
 
+def _touch_private(new: Path) -> None:
+    # SQLite would let everybody read it. What it puts beside a database has the mode of that.
+    os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, PRIVATE_MODE))
+
+
+def mode_of(path: Path) -> int:
+    """Who may read and write the database at `path`, or will when it is made: its owner, and whom he has let."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return PRIVATE_MODE
+
+
 def _put_in_place(new: Path, path: Path) -> None:
     try:
         os.link(new, path)  # which, unlike a rename, leaves alone what another process has just made
     except OSError:  # one is there, or the file system has no links
         if not _is_there(path):
+            new.chmod(mode_of(path))
             new.replace(path)
 
 
@@ -141,16 +160,28 @@ def _refuse_orphaned_log(path: Path) -> None:
 
 
 def _require_kizami_header(path: Path) -> None:
-    # Read as a plain file: SQLite would already put its side files beside a stranger's database.
     if not path.exists():
         raise StoreError(f"{path}: there is no database yet; `kizami up` makes one")
-    with path.open("rb") as file:
-        header = file.read(_HEADER_BYTES)
+    header = _read_header(path) if path.is_file() else b""
     if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
         raise StoreError(f"{path}: is not an SQLite database; it is left untouched, use another --database")
     if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
         raise StoreError(f"{path}: belongs to another application; it is left untouched, use another --database")
     _require_known_schema(path, int.from_bytes(header[60:64], "big"))
+
+
+def _read_header(path: Path) -> bytes:
+    """The file's first bytes; a connection would put its side files beside a stranger's database.
+
+    They are read by SQLite, which keeps the descriptor while a connection of this process has a lock: whoever
+    else closes one drops all locks that the process has on the file, and then another program takes the log
+    away under the daemon (sqlite.org/howtocorrupt.html, 2.2).
+    """
+    file = apsw.VFSFile("", str(path.resolve()), [apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB, 0])
+    try:
+        return file.xRead(_HEADER_BYTES, 0)
+    finally:
+        file.xClose()
 
 
 def _require_known_schema(path: Path, version: int) -> None:
@@ -162,14 +193,23 @@ def _require_known_schema(path: Path, version: int) -> None:
 def _configure(connection: apsw.Connection) -> None:
     # A copy made by VACUUM INTO has lost it, and without it whoever reads holds up the daemon.
     if connection.execute("PRAGMA journal_mode").get != "wal":
-        connection.execute("PRAGMA journal_mode = WAL")
+        _use_log(connection)
     for pragma in (
         "synchronous = FULL",  # NORMAL loses acknowledged rows on power loss
         "cache_size = -16384",
         "temp_store = MEMORY",
-        "journal_size_limit = 67108864",
+        f"journal_size_limit = {LOG_BYTES}",
     ):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _use_log(connection: apsw.Connection) -> None:
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+    except apsw.BusyError:
+        with transaction(connection):  # which, unlike the change itself, waits for whoever is writing
+            pass
+        connection.execute("PRAGMA journal_mode = WAL")
 
 
 def _migrate(connection: apsw.Connection) -> None:

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kizami.errors import StoreError
-from kizami.local.database import beside
+from kizami.local.database import beside, mode_of
 
+_ENDING = "-lock"
 _PATIENCE_SECONDS = 0.05
 
 
@@ -25,7 +26,7 @@ def sole_daemon(database: Path) -> Iterator[None]:
 
     The file beside the database stays: removing it would let a third daemon lock a new file of the same name.
     """
-    with open_lock_file(_lock_file(database)) as handle:
+    with open_lock_file(database, _ENDING) as handle:
         _lock(handle, database)
         os.ftruncate(handle, 0)
         os.pwrite(handle, b"%d\n" % os.getpid(), 0)
@@ -33,10 +34,14 @@ def sole_daemon(database: Path) -> Iterator[None]:
 
 
 @contextmanager
-def open_lock_file(path: Path) -> Iterator[int]:
-    """A handle on the file, which is made if need be, for the length of a `with`; a lock on it ends there too."""
+def open_lock_file(database: Path, ending: str) -> Iterator[int]:
+    """A handle on a file beside the database for the length of a `with`; a lock on it ends there too.
+
+    It is made if need be, for those who may use the database.
+    """
+    path = beside(database, ending)
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode_of(database))
     except OSError as error:
         raise StoreError(f"{path}: cannot be made ({error.strerror}); use a --database in another place") from None
     try:
@@ -48,7 +53,7 @@ def open_lock_file(path: Path) -> Iterator[int]:
 def daemon_pid(database: Path) -> int | None:
     """The process that works on `database`, if there is one; nothing is made or changed."""
     try:
-        handle = os.open(_lock_file(database), os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(beside(database, _ENDING), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
@@ -59,10 +64,6 @@ def daemon_pid(database: Path) -> int | None:
         return int(holder) if holder.isdecimal() else None
     finally:
         os.close(handle)
-
-
-def _lock_file(database: Path) -> Path:
-    return beside(database, "-lock")
 
 
 def _holder(handle: int) -> str:

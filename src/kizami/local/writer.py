@@ -25,6 +25,7 @@ from kizami.local.clock import WallClock
 from kizami.local.database import explain, open_database, sqlite_errors, transaction
 from kizami.local.lines import HostRoom, OldLines
 from kizami.local.work import Errand, Work
+from kizami.local.write_ahead_log import LogWatch
 
 LOOK_AHEAD_MS = 5000  # how long a commit may take before a poll is late for it
 HELD_LIMIT = 50_000  # results and plans kept in memory while nothing can be written
@@ -71,6 +72,7 @@ class Writer:
         self._deliver = deliver
         self._connection = open_database(path, create=True)
         self._file = _identity(path)
+        self._log_watch = LogWatch(path)
         self._handed_over: deque[Work] = deque()
         self._unwritten: list[Work] = []  # in the order in which it was handed over
         # How much was handed over, counted by the loop, and how much of it is written, counted by the thread.
@@ -147,6 +149,7 @@ class Writer:
                 self._wake.wait(_IDLE_SECONDS)
                 self._wake.clear()
                 self._turn()
+                self._log_watch.look(self._connection)
                 self._stop.wait(_TROUBLE_SECONDS if self._trouble else _GROUP_SECONDS)
             self._turn()
         except Exception:
