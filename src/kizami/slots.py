@@ -1,7 +1,8 @@
 """Slot time: where every record stands on the time axis, and how an instant is written.
 
 Instants are aware UTC datetimes. On the wire and as keys they are `YYYY-MM-DDTHH:mm:ssZ` in ASCII and
-nothing else (`parse_instant`, `format_instant`). Only the mock API reads ISO 8601 at large (`parse_iso8601`).
+nothing else (`parse_instant`, `format_instant`). ISO 8601 at large (`parse_iso8601`) is read by the mock API,
+and by the Collector where an answer repeats the window.
 """
 
 from __future__ import annotations
