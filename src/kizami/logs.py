@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from time import gmtime
 from typing import Any, TextIO
@@ -17,16 +18,25 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 _OPEN = frozenset({"metric", "from", "to", "slotTime"})
 
 
+# A name that is none of Lambda's own counts as INFO there, and `log_level=warn` would drop the line.
+LAMBDA_LEVELS = {"WARNING": "WARN", "CRITICAL": "FATAL"}
 _FORMATTER = logging.Formatter()
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes a record as one line of JSON: timestamp, level, logger, message, then what `extra` carried."""
+    """Writes a record as one line of JSON: timestamp, level, logger, message, then what `extra` carried.
+
+    `levels` has other names for some levels.
+    """
+
+    def __init__(self, levels: Mapping[str, str] | None = None) -> None:
+        super().__init__()
+        self._levels = levels or {}
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
             "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")[:23] + "Z",
-            "level": record.levelname,
+            "level": self._levels.get(record.levelname, record.levelname),
             "logger": record.name,
             "message": record.getMessage(),
         }
@@ -90,8 +100,8 @@ def _as_text(value: object) -> str:
 
 
 def use_json_logs(stream: TextIO | None = None) -> None:
-    """Send the log of everything in kizami to `stream` (default stderr) as JSON lines, and only there."""
-    _send_logs(stream or sys.stderr, JsonFormatter(), logging.INFO)
+    """Send the log of everything in kizami to `stream` (default stderr) as lines for Lambda, and only there."""
+    _send_logs(stream or sys.stderr, JsonFormatter(LAMBDA_LEVELS), logging.INFO)
 
 
 def use_logs(level: int = logging.INFO, stream: TextIO | None = None) -> None:

@@ -377,7 +377,7 @@ def test_a_failed_message_that_cannot_be_brought_back_early_is_reported_all_the_
     with FaultServer(faults.status(503)) as server:
         assert run(server, monkeypatch) == [{"itemIdentifier": "message-0"}]
     warning = log_lines(capsys)[-1]
-    assert (warning["level"], warning["messageId"]) == ("WARNING", "message-0")
+    assert (warning["level"], warning["messageId"]) == ("WARN", "message-0")
     assert warning["detail"].startswith("ChangeMessageVisibility: ")
 
 
