@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from kizami import redaction
+
 settings.register_profile("kizami", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kizami")
 
@@ -54,6 +56,12 @@ def _log_as_before() -> Iterator[None]:
     before = logger.handlers[:], logger.level, logger.propagate
     yield
     logger.handlers[:], logger.level, logger.propagate = before
+
+
+@pytest.fixture(autouse=True)
+def _no_secret_of_another_test() -> None:
+    """What one test made known as a secret may be an ordinary word in the next."""
+    redaction.KNOWN.__init__()  # type: ignore[misc]
 
 
 @pytest.fixture(scope="session")

@@ -83,7 +83,7 @@ def read_count(response: Response, message: ScheduleMessage, target: Target) -> 
     asked = None if target.echoes_window else message.window
     answer = read_answer(response.body, target.count_pointer, asked)
     if answer.window != message.window:
-        start, end = format_instant(answer.window.start), format_instant(answer.window.end)
+        start, end = (instant.isoformat()[:-6] + "Z" for instant in (answer.window.start, answer.window.end))
         raise ApiPayloadError(f"from, to: the answer is about {start} to {end}, which was not asked for")
     return answer.count
 

@@ -13,14 +13,23 @@
         └── StoreUnreachable    it could not be reached
 
 A duplicate write and a held lock are outcomes, not errors. Messages are one line, name the place and
-never carry a header, a key or a signature: they end up in logs and dead letters.
+never carry a header, a key or a signature: they end up in logs and dead letters. What somebody else's words
+bring in of a secret that is known is hidden.
 """
 
 from __future__ import annotations
 
+from kizami.redaction import KNOWN
+
 
 class KizamiError(Exception):
     """The root: whatever kizami raises on purpose."""
+
+    def __str__(self) -> str:
+        return KNOWN.hide(self._words())
+
+    def _words(self) -> str:
+        return super().__str__()
 
 
 class ConfigurationError(KizamiError):
@@ -31,7 +40,7 @@ class ConfigurationError(KizamiError):
         self.place = place
         self.problem = problem
 
-    def __str__(self) -> str:
+    def _words(self) -> str:
         return f"{self.place}: {self.problem}"
 
 
@@ -43,7 +52,7 @@ class InvalidInput(KizamiError):
         self.field = field
         self.problem = problem
 
-    def __str__(self) -> str:
+    def _words(self) -> str:
         return f"{self.field}: {self.problem}"
 
 
@@ -63,7 +72,7 @@ class ApiStatusError(ApiError):
         self.status = status
         self.retry_after_seconds = retry_after_seconds
 
-    def __str__(self) -> str:
+    def _words(self) -> str:
         return f"status {self.status}, expected 200"
 
 

@@ -5,22 +5,38 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from time import gmtime
 from typing import Any, TextIO
 
+from kizami.redaction import KNOWN
 from kizami.slots import shorten
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+# Ours, not an API's: a weak secret may be a part of a name or a time without being told by it.
+_OPEN = frozenset({"metric", "from", "to", "slotTime"})
+
+
+# A name that is none of Lambda's own counts as INFO there, and `log_level=warn` would drop the line.
+LAMBDA_LEVELS = {"WARNING": "WARN", "CRITICAL": "FATAL"}
+_FORMATTER = logging.Formatter()
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes a record as one line of JSON: timestamp, level, logger, message, then what `extra` carried."""
+    """Writes a record as one line of JSON: timestamp, level, logger, message, then what `extra` carried.
+
+    `levels` has other names for some levels.
+    """
+
+    def __init__(self, levels: Mapping[str, str] | None = None) -> None:
+        super().__init__()
+        self._levels = levels or {}
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
             "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")[:23] + "Z",
-            "level": record.levelname,
+            "level": self._levels.get(record.levelname, record.levelname),
             "logger": record.name,
             "message": record.getMessage(),
         }
@@ -28,7 +44,7 @@ class JsonFormatter(logging.Formatter):
             if name not in _STANDARD:
                 line.setdefault(name, value)
         if record.exc_info:
-            line["stackTrace"] = self.formatException(record.exc_info)
+            line["stackTrace"] = record.exc_text or self.formatException(record.exc_info)
         elif record.stack_info:
             line["stackTrace"] = record.stack_info
         return _write_json(line)
@@ -45,6 +61,22 @@ class PlainFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:
         details = [f"{name}: {value}" for name, value in vars(record).items() if name not in _STANDARD]
         return printable(super().formatMessage(record) + (f" ({', '.join(details)})" if details else ""))
+
+
+def hide_secrets(record: logging.LogRecord) -> bool:
+    """A filter that lets every record pass, without the secrets that this process knows."""
+    try:
+        record.msg, record.args = KNOWN.hide(record.getMessage()), None
+    except (TypeError, ValueError):  # words and arguments do not fit; logging itself would show both
+        record.msg, record.args = KNOWN.hide(f"{record.msg} {record.args!r}"), None
+    if record.exc_info:
+        record.exc_text = KNOWN.hide(record.exc_text or _FORMATTER.formatException(record.exc_info))
+    if record.stack_info:
+        record.stack_info = KNOWN.hide(record.stack_info)
+    fields = vars(record)
+    for name in fields.keys() - _STANDARD - _OPEN:
+        fields[name] = KNOWN.hide_in(fields[name])
+    return True
 
 
 def printable(text: str) -> str:
@@ -68,8 +100,8 @@ def _as_text(value: object) -> str:
 
 
 def use_json_logs(stream: TextIO | None = None) -> None:
-    """Send the log of everything in kizami to `stream` (default stderr) as JSON lines, and only there."""
-    _send_logs(stream or sys.stderr, JsonFormatter(), logging.INFO)
+    """Send the log of everything in kizami to `stream` (default stderr) as lines for Lambda, and only there."""
+    _send_logs(stream or sys.stderr, JsonFormatter(LAMBDA_LEVELS), logging.INFO)
 
 
 def use_logs(level: int = logging.INFO, stream: TextIO | None = None) -> None:
@@ -81,6 +113,9 @@ def use_logs(level: int = logging.INFO, stream: TextIO | None = None) -> None:
 def _send_logs(stream: TextIO, formatter: logging.Formatter, level: int) -> None:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(formatter)
+    handler.addFilter(hide_secrets)
+    if logging.lastResort:  # who writes what nobody takes: a server's or a library's line
+        logging.lastResort.addFilter(hide_secrets)
     logger = logging.getLogger("kizami")
     logger.handlers[:] = [handler]
     logger.setLevel(level)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
 from kizami.errors import ApiPayloadError, InvalidInput
-from kizami.slots import Window, format_instant, parse_instant, shorten, to_utc
+from kizami.slots import Window, format_instant, parse_instant, parse_iso8601, shorten, to_utc
 from kizami.targets import DEFAULT_METRIC, require_metric
 
 MAX_COUNT = 2**53 - 1  # the largest integer that every JSON reader keeps exactly
@@ -107,23 +107,27 @@ def read_message(body: str) -> ScheduleMessage:
     for name in fields:
         if name not in ("from", "to", "metric"):
             raise InvalidInput("message", f"unknown field {shorten(name)}")
-    window = _read_window(fields)
+    window = _read_window(fields, _parse_window)
     return ScheduleMessage(window, require_metric(fields.get("metric", DEFAULT_METRIC)))
 
 
-def _read_window(fields: Mapping[str, Any]) -> Window:
+def _read_window(fields: Mapping[str, Any], parse: Callable[[str, str], Window]) -> Window:
     for name in ("from", "to"):
         if name not in fields:
             raise InvalidInput(name, "is missing")
-    start, end = fields["from"], fields["to"]
-    return _window(start, end) if isinstance(start, str) and isinstance(end, str) else _parse_window(start, end)
+        if not isinstance(fields[name], str):
+            raise InvalidInput(name, f"{shorten(fields[name])} is not a timestamp like 2025-12-02T10:23:05Z")
+    return parse(fields["from"], fields["to"])
 
 
-def _parse_window(start: object, end: object) -> Window:
+@lru_cache(maxsize=1024)  # only what parsed is kept, so nobody can fill it with junk
+def _parse_window(start: str, end: str) -> Window:
     return Window(parse_instant(start, "from"), parse_instant(end, "to"))
 
 
-_window = lru_cache(maxsize=1024)(_parse_window)  # only what parsed is kept, so nobody can fill it with junk
+@lru_cache(maxsize=1024)  # the next answers have the same words, in whichever form
+def _parse_echo(start: str, end: str) -> Window:
+    return Window(parse_iso8601(start, "from"), parse_iso8601(end, "to"))
 
 
 def write_answer(answer: ApiAnswer) -> str:
@@ -139,8 +143,8 @@ def read_answer(
 ) -> ApiAnswer:
     """The answer in `body`, else ApiPayloadError naming the field.
 
-    The window is the one the body echoes; an API that echoes none is told by `asked`, and its answer is
-    taken to be about that.
+    The window is the one the body echoes, in any form of ISO 8601; an API that echoes none is told by `asked`,
+    and its answer is taken to be about that.
     """
     try:
         fields = load_json(body)
@@ -149,7 +153,7 @@ def read_answer(
     if not isinstance(fields, dict):
         raise ApiPayloadError(f"the body is not a JSON object but {shorten(fields)}")
     try:
-        window = asked or _read_window(fields)
+        window = asked or _read_window(fields, _parse_echo)
     except InvalidInput as error:
         raise ApiPayloadError(str(error)) from None
     return ApiAnswer(window, _read_count(fields, pointer))

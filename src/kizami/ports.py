@@ -114,7 +114,7 @@ class PointStore(Protocol):
     def grant(
         self, company_id: str, user_numbers: Sequence[str], day: PointDay
     ) -> Sequence[GrantOutcome | StoreError]:
-        """Grant each user its point of the day; what became of each, in the order given.
+        """Grant each user its point of the day; what became of each, in the order given, a failure as raised.
 
         One that fails does not stop the others; its point may or may not have been granted, and granting
         it again is safe.

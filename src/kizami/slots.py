@@ -1,7 +1,8 @@
 """Slot time: where every record stands on the time axis, and how an instant is written.
 
 Instants are aware UTC datetimes. On the wire and as keys they are `YYYY-MM-DDTHH:mm:ssZ` in ASCII and
-nothing else (`parse_instant`, `format_instant`). Only the mock API reads ISO 8601 at large (`parse_iso8601`).
+nothing else (`parse_instant`, `format_instant`). ISO 8601 at large (`parse_iso8601`) is read by the mock API,
+and by the Collector where an answer repeats the window.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 
 from kizami.errors import InvalidInput
+from kizami.redaction import KNOWN
 
 DEFAULT_INTERVAL_SECONDS = 5
 INTERVALS = tuple(seconds for seconds in range(1, 61) if 60 % seconds == 0)
@@ -20,6 +22,7 @@ INTERVALS = tuple(seconds for seconds in range(1, 61) if 60 % seconds == 0)
 # Hour 24 is kept out here because newer versions of Python read it as the next day.
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT(?!24)\d\d:\d\d:\d\dZ", re.ASCII)
 _DURATION = re.compile(r"(\d{1,9})(s|m|h|d|w)", re.ASCII)
+_LOOKED_AT = 4096  # characters of a value that may be as long as an answer
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -215,11 +218,11 @@ def _offset_of(text: str) -> timedelta:
 
 
 def shorten(value: object, limit: int = 60) -> str:
-    """A value as an error may quote it: on one line, at most `limit` characters."""
+    """A value as an error may quote it: on one line, at most `limit` characters, no secret among them."""
     if isinstance(value, str):
-        value = value[: limit + 1]
+        value = KNOWN.hide(value[:_LOOKED_AT])[: limit + 1]
     try:
-        text = value.isoformat() if isinstance(value, date | time) else repr(value)
+        text = value.isoformat() if isinstance(value, date | time) else KNOWN.hide(repr(value)[:_LOOKED_AT])
     except (ValueError, RecursionError):  # an integer of thousands of digits, lists in lists in lists
         text = f"<{type(value).__name__} too large to show>"
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -27,6 +27,7 @@ from kizami.aggregation.batch import Ending
 from kizami.aggregation.lock import Lock
 from kizami.aggregation.log_codes import LogCode
 from kizami.aggregation.messages import AggregationMessage
+from kizami.aggregation.points import point_day
 from kizami.aggregation.signing import ApiKey, sign
 from kizami.collector import Response
 from kizami.errors import ApiUnreachable, ConfigurationError, StoreError
@@ -343,6 +344,22 @@ def test_aggregation_011_a_failed_points_update_goes_on_with_the_next_user(lines
     assert lines.of("011").levelno == logging.ERROR
     assert sorted(user for _, user, _ in batch.points.items) == ["u1", "u3"]
     assert (outcome.tally.granted, outcome.tally.failed) == (2, 1)
+
+
+def test_the_lines_about_users_come_in_the_order_of_the_answer(lines):
+    batch = make_batch(
+        user("u1", TODAY),
+        user("u2", None),
+        user("u3", TODAY),
+        {"user_number": 4},
+        user("u5", 1),
+        user("u6", TODAY),
+    )
+    batch.points.failing = {"u1", "u6"}
+    batch.points.grant("acme", ["u3"], point_day(NOON, batch.zone))
+    outcome = batch.run(message(), delivery())
+    assert lines.codes[3:-1] == ["011", "009", "013", "014", "010", "011"]
+    assert outcome.tally.users == 6
 
 
 def test_aggregation_011_makes_the_run_a_failure_that_the_redelivery_completes(lines):

@@ -307,7 +307,12 @@ def test_points_that_cannot_be_written_fail_the_item_after_all_users_were_tried(
     monkeypatch.setenv("POINTS_TABLE_NAME", "NoSuchTable")
     with FaultServer(answering(user("u1", now), user("u2", now))) as server:
         assert run(server, monkeypatch) == [{"itemIdentifier": "message-0"}]
-    assert codes(capsys) == ["001", "003", "008", "011", "011", "012"]
+    lines = log_lines(capsys)
+    told = [line for line in lines if "code" in line]
+    assert [line["code"][-3:] for line in told] == ["001", "003", "008", "011", "011", "012"]
+    for line in told[3:5]:  # where the write failed, and what of AWS it was
+        assert "in _grant_one" in line["stackTrace"]
+        assert "kizami.aws.json_client.AwsError: UpdateItem: ResourceNotFoundException" in line["stackTrace"]
 
 
 def test_a_lock_that_cannot_be_read_fails_the_item(
@@ -372,7 +377,7 @@ def test_a_failed_message_that_cannot_be_brought_back_early_is_reported_all_the_
     with FaultServer(faults.status(503)) as server:
         assert run(server, monkeypatch) == [{"itemIdentifier": "message-0"}]
     warning = log_lines(capsys)[-1]
-    assert (warning["level"], warning["messageId"]) == ("WARNING", "message-0")
+    assert (warning["level"], warning["messageId"]) == ("WARN", "message-0")
     assert warning["detail"].startswith("ChangeMessageVisibility: ")
 
 

@@ -13,11 +13,12 @@ import pytest
 from aggregation_twins import NOON, TODAY, ScriptedUsersApi, coded_lines, delivery, make_batch, user
 from kizami.aggregation.batch import Batch
 from kizami.aggregation.lock import Lock
-from kizami.aggregation.log_codes import HIDDEN, LogCode, RunLog
+from kizami.aggregation.log_codes import LogCode, RunLog
 from kizami.aggregation.messages import AggregationMessage
 from kizami.aggregation.signing import ApiKey, sign
 from kizami.collector import Response
 from kizami.errors import ApiPayloadError, ApiUnreachable, ConfigurationError, StoreError
+from kizami.redaction import HIDDEN
 from kizami.targets import SecretReference
 
 # A key with everything in it that a URL, JSON, a repr or a query writes differently.

@@ -173,6 +173,35 @@ class TestResponse:
         with pytest.raises(ApiPayloadError):
             read_response(Response(200, body), MESSAGE, SEED_TARGET, NOW)
 
+    @pytest.mark.parametrize(
+        ("start", "end"),
+        [
+            ("2025-12-02T10:23:00.000Z", "2025-12-02T10:23:05.000Z"),
+            ("2025-12-02T10:23:00+00:00", "2025-12-02T10:23:05+00:00"),
+            ("2025-12-02T19:23:00+09:00", "2025-12-02T19:23:05.0+09:00"),
+            ("2025-12-02T10:23Z", "20251202T102305Z"),
+            ("2025-12-02T10:23:00Z", "2025-W49-2T10:23:05,000000000Z"),
+        ],
+    )
+    def test_the_window_may_come_back_in_any_form_of_iso_8601(self, start: str, end: str) -> None:
+        body = answer(**{"from": start, "to": end})
+        assert read_response(Response(200, body), MESSAGE, SEED_TARGET, NOW).count == 7
+
+    @pytest.mark.parametrize(
+        ("end", "words"),
+        [
+            (
+                "2025-12-02T10:23:05.5Z",
+                "2025-12-02T10:23:00Z to 2025-12-02T10:23:05.500000Z, which was not asked for",
+            ),
+            ("2025-12-02T19:23:05Z", "2025-12-02T10:23:00Z to 2025-12-02T19:23:05Z, which was not asked for"),
+            ("2025-12-02T10:23:05", "not an ISO 8601 date-time with an offset"),
+        ],
+    )
+    def test_another_instant_is_refused_in_whatever_form(self, end: str, words: str) -> None:
+        with pytest.raises(ApiPayloadError, match=words):
+            read_response(Response(200, answer(to=end)), MESSAGE, SEED_TARGET, NOW)
+
     def test_a_target_that_echoes_nothing_is_taken_at_its_word(self) -> None:
         target = Target(name="cpu", echoes_window=False, count_pointer=("data", "0"))
         record = read_response(Response(200, b'{"data": [3]}'), ScheduleMessage(WINDOW, "cpu"), target, NOW)

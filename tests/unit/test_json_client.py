@@ -192,7 +192,7 @@ def test_no_secret_comes_back_out_of_a_refusal(call: Caller, caplog: pytest.LogC
         pytest.raises(AwsError) as raised,
     ):
         call(server, AWS_SESSION_TOKEN=TOKEN)
-    assert "x-amz-security-token:…" in str(raised.value)
+    assert "x-amz-security-token:***" in str(raised.value)
     assert TOKEN not in str(raised.value) + caplog.text
     assert len(str(raised.value)) < 400
     assert "\n" not in str(raised.value)

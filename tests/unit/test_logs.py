@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kizami.logs import JsonFormatter, PlainFormatter, use_json_logs
+from kizami.logs import JsonFormatter, PlainFormatter, use_json_logs, use_logs
 from kizami.targets import SecretReference
 
 
@@ -41,6 +41,27 @@ def test_requirement_7_4_a_line_has_a_utc_timestamp_and_the_parameters(stream: i
     assert list(line) == ["timestamp", "level", "logger", "message", "sent", "from"]
     assert (line["level"], line["logger"], line["message"]) == ("INFO", "kizami.sender", "sent 12 messages")
     assert (line["sent"], line["from"]) == (12, "2025-12-02T10:23:00Z")
+
+
+@pytest.mark.parametrize(
+    ("level", "on_lambda", "here"),
+    [
+        (logging.INFO, "INFO", "INFO"),
+        (logging.WARNING, "WARN", "WARNING"),
+        (logging.ERROR, "ERROR", "ERROR"),
+        (logging.CRITICAL, "FATAL", "CRITICAL"),
+    ],
+)
+def test_on_lambda_a_level_is_one_that_its_filter_knows(
+    stream: io.StringIO, level: int, on_lambda: str, here: str
+) -> None:
+    """Any other counts as INFO there, so that `log_level=warn` would drop the line."""
+    logging.getLogger("kizami").log(level, "a line")
+    assert written(stream)["level"] == on_lambda
+    stream.truncate(stream.seek(0))
+    use_logs(stream=stream)
+    logging.getLogger("kizami").log(level, "a line")
+    assert written(stream)["level"] == here
 
 
 def test_an_exception_is_one_field_of_the_line(stream: io.StringIO) -> None:

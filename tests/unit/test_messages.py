@@ -179,10 +179,15 @@ class TestApiAnswer:
             read_answer(json.dumps(fields))
 
     def test_a_bad_timestamp_is_named(self) -> None:
-        with pytest.raises(ApiPayloadError, match=r"^to: '2025-12-02' is not a timestamp"):
+        with pytest.raises(ApiPayloadError, match=r"^to: '2025-12-02' is not an ISO 8601 date-time"):
             read_answer(answer_body(end="2025-12-02"))
         with pytest.raises(ApiPayloadError, match=r"^from: must be before to$"):
             read_answer(answer_body(start=TO, end=FROM))
+
+    @pytest.mark.parametrize("value", ["5", "null", "[]", '{"a": 1}', "true"])
+    def test_a_timestamp_that_is_no_text_is_named(self, value: str) -> None:
+        with pytest.raises(ApiPayloadError, match=r"^to: .* is not a timestamp like"):
+            read_answer(answer_body().replace(f'"{TO}"', value))
 
     def test_an_api_that_echoes_no_window_is_taken_at_its_word(self) -> None:
         assert read_answer('{"count": 3}', asked=WINDOW) == ApiAnswer(WINDOW, 3)

@@ -118,7 +118,7 @@ def test_requirement_7_4_mock_api_logs_each_request_with_timestamp_and_parameter
 def test_requirement_7_4_mock_api_logs_a_refused_request_with_the_reason(log: io.StringIO) -> None:
     handler(proxy_event(**{"from": ["nonsense\n" * 50], "to": [TO]}), CONTEXT)
     (line,) = lines(log)
-    assert (line["level"], line["status"]) == ("WARNING", 400)
+    assert (line["level"], line["status"]) == ("WARN", 400)
     assert line["error"].startswith("from: 'nonsense")
     assert line["parameters"] == {"from": [("nonsense\n" * 50)[:60]], "to": [TO]}
 

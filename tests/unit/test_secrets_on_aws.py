@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import boto3
@@ -13,7 +15,7 @@ from fault_server import FaultServer
 from kizami.aws import secrets
 from kizami.aws.collector import handler
 from kizami.aws.secrets import resolve
-from kizami.errors import ConfigurationError
+from kizami.errors import ApiPayloadError, ConfigurationError, KizamiError
 from kizami.targets import SecretReference
 from lambda_events import LambdaContext, sqs_event
 from local_aws import create_metrics_table, environment, lead_to
@@ -117,3 +119,57 @@ def test_the_key_itself_is_refused_where_its_reference_belongs(
     with pytest.raises(ConfigurationError, match="KIZAMI_API_KEY: must be a reference"):
         handler(sqs_event(BODY), LambdaContext())
     assert "canary-4" not in capsys.readouterr().err
+
+
+ECHOES: dict[str, Callable[[str], str]] = {
+    "raw": str,
+    "capitals": str.upper,
+    "cut": lambda key: "x" * 50 + key,
+    "base64": lambda key: b64encode(key.encode()).decode(),
+}
+
+
+@pytest.mark.parametrize("form", ECHOES)
+def test_an_api_that_sends_the_key_back_does_not_bring_it_into_the_log(
+    aws: Any,
+    moto_endpoint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    form: str,
+) -> None:
+    keep_in_secrets_manager(aws, moto_endpoint, f"echoed-{form}", "canary-5-f1d0-77aa")
+    monkeypatch.setenv("AI_METRICS_TABLE_NAME", create_metrics_table(moto_endpoint))
+    monkeypatch.setenv("KIZAMI_API_KEY", f"secretsmanager:echoed-{form}")
+
+    def send_back(exchange: faults.Exchange) -> None:
+        faults.answer(ECHOES[form](exchange.request.headers["x-api-key"]))(exchange)
+
+    with FaultServer(send_back) as server:
+        monkeypatch.setenv("AI_API_BASE_URL", server.url)
+        with pytest.raises(ApiPayloadError) as raised:
+            handler(sqs_event(BODY), LambdaContext())
+        # Of a batch each failure is logged, and the event's answer names the messages alone.
+        assert len(handler(sqs_event(BODY, BODY), LambdaContext())["batchItemFailures"]) == 2
+    logged = capsys.readouterr().err
+    assert "is not an integer" in logged
+    for text in (logged, str(raised.value), repr(raised.value.__cause__)):
+        assert not re.search(r"canary|f1d0|Y2FuYXJ5", text, re.IGNORECASE)
+
+
+def test_a_surprise_that_quotes_a_secret_reaches_lambda_without_it(
+    aws: Any, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep_in_secrets_manager(aws, moto_endpoint, "surprise", "canary-6-f1d0")
+    monkeypatch.setenv("AI_METRICS_TABLE_NAME", create_metrics_table(moto_endpoint))
+    monkeypatch.setenv("KIZAMI_API_KEY", "secretsmanager:surprise")
+
+    def surprise(*_: object) -> None:
+        raise RuntimeError("no canary-6-f1d0 expected")
+
+    monkeypatch.setattr("kizami.aws.collector.read_response", surprise)
+    with FaultServer(faults.answer(7)) as server:
+        monkeypatch.setenv("AI_API_BASE_URL", server.url)
+        with pytest.raises(KizamiError) as raised:
+            handler(sqs_event(BODY), LambdaContext())
+    assert str(raised.value) == "RuntimeError: no *** expected"
+    assert "canary" not in capsys.readouterr().err

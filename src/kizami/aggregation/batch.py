@@ -195,29 +195,26 @@ class _Run:
         return RunOutcome(Ending.INCOMPLETE if self.tally.failed else Ending.COMPLETED, LogCode.END, self.tally)
 
     def _grant_chunk(self, entries: Sequence[Any], day: PointDay) -> None:
-        users = [user for entry in entries if (user := self._detected_today(entry, day))]
+        """Grant together, then count and log one by one, in the order of the answer."""
+        seen = [_look_at(entry, day) for entry in entries]
+        users = [user for user in seen if isinstance(user, User)]
         outcomes = self.batch.points.grant(self.company_id, [user.user_number for user in users], day)
-        for user, outcome in zip(users, outcomes, strict=True):
-            self._count(user, outcome, day)
+        granted = zip(users, outcomes, strict=True)
+        for one in seen:
+            if isinstance(one, User):
+                self._count(*next(granted), day)
+            else:
+                self._pass_over(one)
 
-    def _detected_today(self, entry: Any, day: PointDay) -> User | None:
-        """The user of an entry if it counts today; else it is logged and counted here."""
-        try:
-            user = read_user(entry)
-        except InvalidInput as error:
-            self.tally.malformed += 1
-            self.log.write(LogCode.MALFORMED_USER, error, user=entry)
-            return None
-        match detect(user, day):
-            case Detection.TODAY:
-                return user
-            case Detection.NEVER:
+    def _pass_over(self, passed: _PassedOver) -> None:
+        match passed.code:
+            case LogCode.MALFORMED_USER:
+                self.tally.malformed += 1
+            case LogCode.NEVER_DETECTED:
                 self.tally.never_detected += 1
-                self.log.write(LogCode.NEVER_DETECTED, user=asdict(user))
-            case Detection.NOT_TODAY:
+            case _:
                 self.tally.not_today += 1
-                self.log.write(LogCode.NOT_TODAY, user=asdict(user))
-        return None
+        self.log.write(passed.code, passed.error, user=passed.user)
 
     def _count(self, user: User, outcome: GrantOutcome | StoreError, day: PointDay) -> None:
         if outcome is GrantOutcome.GRANTED:
@@ -246,3 +243,27 @@ class _Run:
     def _end(self, ending: Ending, code: LogCode, error: Exception | None = None, **details: Any) -> RunOutcome:
         self.log.write(code, error, **details)
         return RunOutcome(ending, code, self.tally, type(error) if error else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _PassedOver:
+    """A user of the answer who gets no point today, and the line that says why."""
+
+    code: LogCode
+    user: Any
+    error: InvalidInput | None = None
+
+
+def _look_at(entry: Any, day: PointDay) -> User | _PassedOver:
+    """The user of an entry if it counts today."""
+    try:
+        user = read_user(entry)
+    except InvalidInput as error:
+        return _PassedOver(LogCode.MALFORMED_USER, entry, error)
+    match detect(user, day):
+        case Detection.TODAY:
+            return user
+        case Detection.NEVER:
+            return _PassedOver(LogCode.NEVER_DETECTED, asdict(user))
+        case Detection.NOT_TODAY:
+            return _PassedOver(LogCode.NOT_TODAY, asdict(user))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import traceback
 from collections.abc import Mapping
 from enum import Enum
-from urllib.parse import quote, quote_plus
 
-HIDDEN = "***"
+from kizami.redaction import Secrets
+
 MAX_DETAIL = 1000
+LOOKED_AT = 16 * MAX_DETAIL  # of a text that may be as long as an answer
 MAX_DEPTH = 4
 
 _logger = logging.getLogger("kizami.aggregation")
@@ -53,14 +53,11 @@ class RunLog:
 
     def __init__(self, **fields: str) -> None:
         self._fields = fields
-        self._secrets: set[str] = set()
-        self._hidden: re.Pattern[str] | None = None
+        self._secrets = Secrets(shortest=1)  # the wording itself is not searched
 
     def hide(self, secret: str) -> None:
         """From now on `secret` appears in no line."""
-        self._secrets |= _forms_of(secret)
-        # The longest first: one form may be a part of another.
-        self._hidden = re.compile("|".join(map(re.escape, sorted(self._secrets, key=len, reverse=True))))
+        self._secrets.add(secret)
 
     def write(
         self,
@@ -75,7 +72,7 @@ class RunLog:
             return
         details["error"] = f"{type(error).__name__}: {error}" if error else "none"
         message = code.template.format_map({name: self._show(detail) for name, detail in details.items()})
-        stack = self._clear(_stack_of(error)) if code.level >= logging.ERROR else None
+        stack = self._secrets.hide(_stack_of(error)) if code.level >= logging.ERROR else None
         # Not exc_info: a handler would render the exception itself, secrets and all.
         extra = {"code": code.code, **self._fields, **(fields or {})}
         _logger.handle(
@@ -93,20 +90,12 @@ class RunLog:
         if depth > MAX_DEPTH:
             return "…"
         if isinstance(detail, str):
-            return self._clear(detail)
+            return self._secrets.hide(detail[:LOOKED_AT])
         if isinstance(detail, Mapping):
-            return {self._clear(str(name)): self._clear_all(value, depth + 1) for name, value in detail.items()}
+            return {
+                self._clear_all(str(name)): self._clear_all(value, depth + 1) for name, value in detail.items()
+            }
         return [self._clear_all(value, depth + 1) for value in detail] if isinstance(detail, list) else detail
-
-    def _clear(self, text: str) -> str:
-        return self._hidden.sub(HIDDEN, text) if self._hidden else text
-
-
-def _forms_of(secret: str) -> set[str]:
-    """How a URL, JSON or a repr may write a secret."""
-    quoted = {quote(secret), quote(secret, safe=""), quote_plus(secret)}
-    written = {json.dumps(secret, ensure_ascii=ascii)[1:-1] for ascii in (True, False)}
-    return quoted | written | {secret, repr(secret)[1:-1], repr(secret.encode())[2:-1]}
 
 
 def _stack_of(error: BaseException | None) -> str:

@@ -27,6 +27,7 @@ from kizami.collector import Request, Response
 from kizami.errors import ConfigurationError, InvalidInput, KizamiError, QueueError
 from kizami.logs import use_json_logs
 from kizami.messages import load_json
+from kizami.redaction import KNOWN
 from kizami.targets import SecretReference
 
 log = logging.getLogger(__name__)
@@ -87,9 +88,11 @@ def look_up_key(reference: SecretReference) -> ApiKey:
     """The key that the secret holds, as its whole text or, as the console writes it, as `{"ApiKey": "…"}`."""
     text = resolve(reference)
     try:
-        return ApiKey(_key_in(text))
+        key = ApiKey(_key_in(text))
     except InvalidInput:
         raise ConfigurationError(str(reference), 'must hold the key as text, or as {"ApiKey": "…"}') from None
+    KNOWN.add(key.value)
+    return key
 
 
 def _key_in(text: str) -> Any:

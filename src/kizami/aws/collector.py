@@ -22,6 +22,7 @@ from kizami.errors import KizamiError
 from kizami.logs import use_json_logs
 from kizami.messages import MetricRecord, ScheduleMessage, read_message
 from kizami.ports import MetricStore, PutOutcome
+from kizami.redaction import KNOWN
 from kizami.slots import format_instant, shift
 from kizami.targets import Target
 
@@ -61,8 +62,14 @@ def handler(event: Mapping[str, Any], context: Context) -> dict[str, list[dict[s
         if error is not None
     ]
     if failures and len(deliveries) == 1:
-        raise failures[0][1]
+        raise _without_secrets(failures[0][1])
     return report_failures(delivery for delivery, _ in failures)
+
+
+def _without_secrets(error: Exception) -> Exception:
+    """The error as Lambda's runtime may log it, which knows no secret; our own ones hide theirs."""
+    shown = str(error)
+    return error if KNOWN.hide(shown) == shown else KizamiError(f"{type(error).__name__}: {KNOWN.hide(shown)}")
 
 
 def run_side_by_side(collection: Collection, deliveries: Sequence[Delivery]) -> list[Exception | None]:

@@ -6,7 +6,7 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection, IncompleteRead
 from io import BufferedReader, RawIOBase
@@ -31,7 +31,7 @@ class HttpRequest:
 
     method: str
     url: str
-    headers: Mapping[str, str]
+    headers: Mapping[str, str] = field(repr=False)
     timeout_seconds: float
     max_body_bytes: int
     body: bytes | None = None

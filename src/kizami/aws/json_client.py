@@ -14,10 +14,12 @@ from typing import Any
 from kizami.aws.account import Credentials, find_credentials, find_endpoint, find_region
 from kizami.aws.http_client import HttpAnswer, HttpClient, HttpFailure, HttpRequest
 from kizami.aws.signature import sign
+from kizami.redaction import Secrets
 
 CALL_SECONDS = 8.0  # a whole call with its retries
 ATTEMPT_SECONDS = 3.0  # one attempt: a kept connection that died unseen must leave time for a fresh one
 PAUSES_SECONDS = (0.1, 0.4)  # before the second and the third attempt, at most
+MAX_MESSAGE = 16 * 1024
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 
 UNREACHABLE = "Unreachable"
@@ -116,6 +118,5 @@ def _read_error(fields: Fields | None, status: int) -> tuple[str, str]:
 
 def _without_secrets(message: str, credentials: Credentials) -> str:
     """One short line; the answer to a wrong signature quotes the request, session token and all."""
-    for secret in filter(None, credentials):
-        message = message.replace(secret, "…")
+    message = Secrets(*filter(None, credentials)).hide(message[:MAX_MESSAGE])
     return " ".join(message.split())[:300]

@@ -44,11 +44,14 @@ class DynamoDbPointStore:
             def settle(user_number: str) -> GrantOutcome | StoreError:
                 if user_number in granted:
                     return GrantOutcome.ALREADY_GRANTED
-                return self._grant_one(company_id, user_number, day)
+                try:
+                    return self._grant_one(company_id, user_number, day)
+                except StoreError as error:  # raised first: its stack trace says where the write failed
+                    return error
 
             return list(pool.map(settle, user_numbers))
 
-    def _grant_one(self, company_id: str, user_number: str, day: PointDay) -> GrantOutcome | StoreError:
+    def _grant_one(self, company_id: str, user_number: str, day: PointDay) -> GrantOutcome:
         numbers = {":zero": 0, ":one": 1, ":now": day.now, ":day_start": day.start}
         parameters = {
             "TableName": self._table,
@@ -62,7 +65,7 @@ class DynamoDbPointStore:
         except AwsError as error:
             if error.code == "ConditionalCheckFailedException":
                 return GrantOutcome.ALREADY_GRANTED
-            return StoreError(str(error))
+            raise StoreError(str(error)) from error
         return GrantOutcome.GRANTED
 
     def _find_granted(

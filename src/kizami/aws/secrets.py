@@ -7,6 +7,7 @@ from time import monotonic
 
 from kizami.aws.json_client import AwsError, JsonClient
 from kizami.errors import ConfigurationError
+from kizami.redaction import KNOWN
 from kizami.targets import SecretReference
 
 KEPT_SECONDS = 300.0  # a rotated secret is noticed after that long at most
@@ -19,6 +20,7 @@ def resolve(reference: SecretReference) -> str:
     until, secret = _kept.get(reference, (0.0, ""))
     if monotonic() >= until:
         secret = _usable(_fetch(reference), reference)
+        KNOWN.add_header(secret)
         _kept[reference] = (monotonic() + KEPT_SECONDS, secret)
     return secret
 

@@ -31,6 +31,7 @@ from kizami.dashboard.source import Source
 from kizami.errors import ConfigurationError
 from kizami.local.clock import SystemClock
 from kizami.logs import use_logs
+from kizami.redaction import KNOWN
 
 
 @click.command(short_help="Serve the dashboard over a database or a deployed stack.")
@@ -98,6 +99,7 @@ def read_token(name: str | None) -> str | None:
     token = os.environ.get(name)
     if not token:
         raise ConfigurationError(name, "is not set; it should hold the dashboard's token (--token-env)")
+    KNOWN.add(token)
     return token
 
 

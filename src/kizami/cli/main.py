@@ -8,6 +8,8 @@ from kizami.cli import early_signals  # noqa: F401
 import importlib
 import os
 import sys
+import threading
+import traceback
 from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import Any
@@ -24,6 +26,7 @@ from kizami.errors import (
     QueueUnreachable,
     StoreUnreachable,
 )
+from kizami.redaction import KNOWN
 
 # verb -> what it does, in the order of `kizami --help`; the verb's module is kizami.cli.<verb>.
 VERBS = {
@@ -93,6 +96,7 @@ def kizami() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit; a user's mistake is one line on stderr, never a traceback."""
     _prepare_output()
+    _hide_secrets()
     try:
         outcome = kizami.main(args=arguments, prog_name="kizami", standalone_mode=False)
         sys.exit(outcome if isinstance(outcome, int) else OK)
@@ -121,6 +125,18 @@ def _prepare_output() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         elif isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _hide_secrets() -> None:
+    """Neither a proxy's password nor a secret of a target in what the interpreter itself says of an error."""
+    KNOWN.add_proxies(os.environ)
+    sys.excepthook = lambda kind, error, trace: _show_fault(error)
+    threading.excepthook = lambda about: _show_fault(about.exc_value)
+
+
+def _show_fault(error: BaseException | None) -> None:
+    if error is not None and not isinstance(error, SystemExit):
+        sys.stderr.write(KNOWN.hide("".join(traceback.format_exception(error))))
 
 
 def _drop_output() -> None:

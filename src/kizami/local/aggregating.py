@@ -23,6 +23,7 @@ from kizami.local.fetch import Fetcher, Finished, Profile
 from kizami.local.interrupts import LOOK_SECONDS, noted_interrupts
 from kizami.local.lock import open_lock_file
 from kizami.local.secrets import read_secret
+from kizami.redaction import KNOWN
 from kizami.targets import SecretReference
 
 HEADERS = ("Accept: application/json",)
@@ -59,9 +60,11 @@ class Aggregator:
 def look_up_key(reference: SecretReference, place: str = "key") -> ApiKey:
     """The key that `env:NAME` or `file:PATH` holds, else ConfigurationError, which does not show it."""
     try:
-        return ApiKey(read_secret(reference, place))
+        key = ApiKey(read_secret(reference, place))
     except InvalidInput as error:
         raise ConfigurationError(place, f"{reference} {error.problem}") from None
+    KNOWN.add(key.value)
+    return key
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from kizami.errors import ConfigurationError
+from kizami.redaction import KNOWN
 from kizami.targets import SecretReference, Target
 
 
@@ -19,9 +20,10 @@ def _resolve(header: str, value: str | SecretReference, target: Target) -> str:
         return value
     place = f"{target.name}: headers.{header}"
     secret = read_secret(value, place)
-    # A line break would let the secret's rest become a header of its own.
-    if not secret or any(ord(character) < 32 or ord(character) == 127 for character in secret):
-        raise ConfigurationError(place, f"{value} is empty or has control characters")
+    # A line break would let the secret's rest become a header of its own; libcurl takes ASCII only.
+    if not secret or not secret.isascii() or not secret.isprintable():
+        raise ConfigurationError(place, f"{value} is not one line of printable ASCII text")
+    KNOWN.add_header(secret)
     return secret
 
 
