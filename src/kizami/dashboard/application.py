@@ -9,7 +9,7 @@ from importlib import resources
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -31,6 +31,8 @@ from kizami.local.clock import SystemClock
 from kizami.ports import Clock
 
 MAX_BODY_BYTES = 256 * 1024
+# Every open page has one for its events; in `kizami up` the collecting needs descriptors, too.
+MAX_CONNECTIONS = 400
 
 
 def dashboard(
@@ -54,6 +56,7 @@ def dashboard(
         routes=_routes(desk, clock, access, live),
         middleware=[Middleware(Guard, access=access)],
         exception_handlers={
+            ClientDisconnect: _answer_nobody,
             HTTPException: answer_with_problem,
             KizamiError: answer_with_problem,
             Exception: answer_with_problem,
@@ -81,6 +84,11 @@ def _routes(desk: Desk, clock: Clock, access: Access, live: Live) -> list[BaseRo
 async def _openapi(request: Request) -> Response:
     text = resources.files("kizami.dashboard").joinpath("openapi.json").read_bytes()
     return Response(text, media_type="application/json")
+
+
+async def _answer_nobody(request: Request, error: Exception) -> Response:
+    """Whoever breaks off in the middle of a request is gone: nothing to tell, and nothing to log."""
+    return Response(status_code=400)
 
 
 class Assets(StaticFiles):
