@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import re
 import statistics
@@ -25,7 +26,7 @@ from kizami.dashboard.promql.expressions import (
     Selector,
     Time,
 )
-from kizami.dashboard.promql.http import read_time, sample_text
+from kizami.dashboard.promql.http import read_time, sample_text, written
 from kizami.dashboard.promql.patterns import compile_pattern
 from kizami.dashboard.promql.samples import Samples, quantile, variance
 from kizami.dashboard.promql.syntax import parse_matchers, parse_promql_duration, parse_query
@@ -188,6 +189,20 @@ def test_what_has_no_value_is_not_a_number(operator: str, left: float, right: fl
 @given(st.lists(st.integers(0, 2**53 - 1).map(float), min_size=1, max_size=50))
 def test_the_variance_is_that_of_the_fractions(values: list[float]) -> None:
     assert math.isclose(variance(values), statistics.pvariance(values), rel_tol=1e-9, abs_tol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"resultType": "matrix", "result": [{"metric": {"a": "注文"}, "values": [[1.5, "2"]]}, {"metric": {}}]},
+        {"resultType": "scalar", "result": [4, "2"]},
+        {"resultType": "vector", "result": []},
+        {"version": "2"},
+        ["a", "b"],
+    ],
+)
+def test_an_answer_is_written_as_json(data: object) -> None:
+    assert json.loads(written(data)) == {"status": "success", "data": data}
 
 
 def test_quantiles_lie_between_the_nearest_ranks() -> None:

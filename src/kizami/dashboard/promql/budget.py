@@ -8,8 +8,8 @@ from kizami.dashboard.chart import TALLIED_SECONDS
 from kizami.errors import KizamiError
 
 MAX_SAMPLES = 200_000
-# In values looked at, which take 10 to 100 ns each.
-MAX_WORK = 20_000_000
+# In values looked at, at 10 to 50 ns each.
+MAX_WORK = 100_000_000
 MAX_SECONDS = 10.0
 
 _REMEDY = (

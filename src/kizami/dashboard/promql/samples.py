@@ -85,24 +85,29 @@ class Samples:
         """The function over the samples in (time - range, time], for each of the times."""
         if function in _OF_BUCKETS and not any(moment % _TALLIED_MS for moment in (range_ms, *times_ms)):
             return self._over_buckets(target, times_ms, range_ms, function)
+        self._afford(times_ms, range_ms // (target.interval_seconds * 1000), _WEIGHTS.get(function, 1))
         found, values = self.within(target, times_ms[0] - range_ms, times_ms[-1])
         result: Values = []
         for time_ms in times_ms:
+            self.budget.check()
             first, last = bisect_right(found, time_ms - range_ms), bisect_right(found, time_ms)
-            self.budget.work(1 + last - first)
             result.append(_of_values(function, values[first:last], parameter))
         return result
 
     def _over_buckets(self, target: PolledTarget, times_ms: Sequence[int], range_ms: int, function: str) -> Values:
+        self._afford(times_ms, range_ms // _TALLIED_MS, _BUCKET_WEIGHT)
         buckets = self._buckets(target, times_ms[0] - range_ms, times_ms[-1])
         starts = [_ms(bucket.start) for bucket in buckets]
         result: Values = []
         for time_ms in times_ms:
+            self.budget.check()
             first, last = bisect_right(starts, time_ms - range_ms - 1), bisect_right(starts, time_ms - 1)
-            # A bucket is an object, and so costs more than a number.
-            self.budget.work(1 + 5 * (last - first))
             result.append(_OF_BUCKETS[function](buckets[first:last]) if last > first else None)
         return result
+
+    def _afford(self, times_ms: Sequence[int], values_each: int, weight: int) -> None:
+        """What a function would look at is known before anything is read."""
+        self.budget.work(len(times_ms) * (1 + weight * values_each))
 
     def _buckets(self, target: PolledTarget, start_ms: int, end_ms: int) -> list[Bucket]:
         self.budget.read((end_ms - start_ms) // _TALLIED_MS)
@@ -134,6 +139,11 @@ _OF_VALUES: dict[str, Callable[[list[float]], float]] = {
     "stddev": lambda values: math.sqrt(variance(values)),
     "stdvar": lambda values: variance(values),
 }
+
+
+# How much dearer than a sum of numbers.
+_WEIGHTS = {"quantile": 5, "stddev": 10, "stdvar": 10}
+_BUCKET_WEIGHT = 5
 
 
 def variance(values: list[float]) -> float:
