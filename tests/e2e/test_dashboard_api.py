@@ -18,6 +18,7 @@ import requests
 from dashboard_home import CALLS, HOSTILE, ORDERS, FixedClock, build_home, served, slot_before, this_slot
 from kizami.aggregation.lock import lock_for
 from kizami.aggregation.points import point_day
+from kizami.dashboard import security
 from kizami.dashboard.local_source import Configuration, LocalSource
 from kizami.dashboard.server import DashboardServer
 from kizami.errors import ConfigurationError
@@ -391,6 +392,94 @@ def test_a_browser_logs_in_with_the_token_and_stays_in(tmp_path: Path) -> None:
             timeout=90,
         )
         assert away.headers["location"] == "/"
+
+
+@pytest.fixture
+def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No wait between guesses ends."""
+    monkeypatch.setattr(security, "monotonic", lambda: 0.0)
+
+
+@pytest.mark.usefixtures("no_time_passes")
+def test_guesses_are_slowed_down_and_the_rightful_are_not_kept_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = build_home(tmp_path / "kizami.db", this_slot())
+    with DashboardServer(lambda: LocalSource(path), port=0, token=TOKEN) as server, requests.Session() as inside:
+
+        def log_in(token: str, **headers: str) -> requests.Response:
+            form, headers = {"token": token}, {"Origin": server.url, **headers}
+            return inside.post(f"{server.url}/login", data=form, headers=headers, timeout=90)
+
+        assert log_in(TOKEN).status_code == 200
+        guesses = [log_in(f"guess-{number}") for number in range(8)]
+        statuses = [answer.status_code for answer in guesses]
+        assert statuses == [401] * 5 + [429] * 3
+        assert int(guesses[-1].headers["retry-after"]) >= 1
+        assert "Too many wrong tokens. Wait " in guesses[-1].text
+        assert "誤ったトークンが続いています。" in log_in("guess", **{"Accept-Language": "ja"}).text
+        assert log_in(TOKEN).status_code == 429  # else the guessing could go on
+        assert inside.get(f"{server.url}/api/v1/status", timeout=90).status_code == 200
+        bearer = {"Authorization": f"Bearer {TOKEN}"}
+        assert requests.get(f"{server.url}/api/v1/status", headers=bearer, timeout=90).status_code == 200
+    lines = [str(vars(record)) for record in caplog.records if "wrong token" in record.getMessage()]
+    assert len(lines) == 5
+    assert not any("guess-" in line for line in lines)
+
+
+@pytest.mark.usefixtures("no_time_passes")
+def test_a_header_is_no_way_around_the_limit(tmp_path: Path) -> None:
+    path = build_home(tmp_path / "kizami.db", this_slot())
+    with DashboardServer(lambda: LocalSource(path), port=0, token=TOKEN) as server:
+
+        def ask(token: str) -> requests.Response:
+            headers = {"Authorization": f"Bearer {token}"}
+            return requests.get(f"{server.url}/api/v1/status", headers=headers, timeout=90)
+
+        assert [ask("of last year").status_code for _ in range(20)] == [401] * 20
+        assert [ask(f"guess-{number}").status_code for number in range(8)] == [401] * 4 + [429] * 4
+        refused = ask(TOKEN)
+        assert (refused.status_code, refused.json()["detail"][:21]) == (429, "too many wrong tokens")
+        assert int(refused.headers["retry-after"]) >= 1
+
+
+@pytest.mark.parametrize("headers", [{"X-Forwarded-Proto": "https"}, {}])
+def test_over_tls_the_cookie_is_for_tls_alone(tmp_path: Path, headers: dict[str, str]) -> None:
+    path, name = build_home(tmp_path / "kizami.db", this_slot()), "kizami.example"
+    server = DashboardServer(lambda: LocalSource(path), port=0, token=TOKEN, allowed_hosts=[name])
+    with server:
+        headers = {"Host": name, "Origin": f"https://{name}", **headers}
+        answer = requests.post(
+            f"{server.url}/login", data={"token": TOKEN}, headers=headers, allow_redirects=False, timeout=90
+        )
+        cookie = answer.headers["set-cookie"]
+        assert cookie.startswith("__Host-kizami_session=")
+        assert {"HttpOnly", "Path=/", "SameSite=strict", "Secure"} <= set(cookie.split("; "))
+        back = {"Host": name, "Cookie": cookie.partition(";")[0]}
+        assert requests.get(f"{server.url}/api/v1/status", headers=back, timeout=90).status_code == 200
+
+
+READS = ("/api/v1/status", "/api/v1/live", "/metrics", "/prometheus/api/v1/query?query=1", "/static/dashboard.js")
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_a_foreign_page_cannot_make_the_browser_ask(client: Client, site: str) -> None:
+    headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
+    for path in (*READS, "/"):
+        assert requests.get(client.url + path, headers=headers, timeout=90).status_code == 403, path
+    framed = {**headers, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}
+    assert requests.get(client.url, headers=framed, timeout=90).status_code == 403
+    followed = {**framed, "Sec-Fetch-Dest": "document"}
+    assert requests.get(client.url, headers=followed, timeout=90).status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://[", "http://localhost:1"])
+def test_a_foreign_page_cannot_post_a_query(client: Client, origin: str) -> None:
+    for path in ("query", "query_range", "series", "labels"):
+        url = f"{client.url}/prometheus/api/v1/{path}"
+        answer = requests.post(url, data={"query": "1"}, headers={"Origin": origin}, timeout=90)
+        assert answer.status_code == 403
+        assert "another site" in answer.json()["detail"]
 
 
 def test_another_address_needs_a_token_from_the_start(tmp_path: Path) -> None:

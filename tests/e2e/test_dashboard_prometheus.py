@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,11 +18,14 @@ import requests
 from daemon import wait_for
 from dashboard_home import CALLS, HOSTILE, INTERVAL, ORDERS, FixedClock, build_home, served, slot_before
 from fetched_tools import prometheus
+from kizami.dashboard import desk
 from kizami.dashboard.local_source import LocalSource
+from kizami.dashboard.promql import budget
 from kizami.dashboard.server import DashboardServer
 from kizami.local import batches
 from kizami.local.database import open_database, transaction
 from kizami.local.moments import to_seconds
+from kizami.messages import MetricRecord
 from local_processes import hold_port
 
 NOW = datetime(2025, 12, 2, 10, 0, tzinfo=UTC)
@@ -50,10 +56,13 @@ def run(*command: object, text: str | None = None) -> str:
     return done.stdout + done.stderr
 
 
-def ask(url: str, path: str, status: int = 200, **parameters: object) -> Any:
+def ask(url: str, path: str, status: int = 200, kind: str = "bad_data", **parameters: object) -> Any:
     answer = requests.get(f"{url}/prometheus/api/v1/{path}", params=parameters, timeout=90)
     assert answer.status_code == status, answer.text
-    return answer.json()["data" if status == 200 else "error"]
+    if status == 200:
+        return answer.json()["data"]
+    assert (answer.json()["status"], answer.json()["errorType"]) == ("error", kind)
+    return answer.json()["error"]
 
 
 class TestScraping:
@@ -139,14 +148,37 @@ class TestQuerying:
             ("query_range", {"query": "calls", "start": 0, "end": 1e9, "step": 1}, "points"),
             ("query_range", {"query": "calls", "start": 0, "end": 10, "step": 0}, "step"),
             ("query_range", {"query": "calls[5m]", "start": 0, "end": 10, "step": 1}, "inside a function"),
-            ("query", {"query": "avg_over_time(calls[30d])", "time": SECONDS + 1}, "samples"),
             ("series", {"match[]": "1"}, "selector"),
+            ("series", {"match[]": ["calls"] * 11}, "more than 10 times"),
+            ("labels", {f"p{number}": 1 for number in range(101)}, "more than 100 parameters"),
         ],
     )
     def test_what_it_cannot_answer_it_refuses_in_words(
         self, url: str, endpoint: str, parameters: dict[str, object], words: str
     ) -> None:
         assert words in ask(url, endpoint, 400, **parameters)
+
+    def test_what_would_cost_too_much_is_refused_with_its_bound(
+        self, url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        dear = {"query": "avg_over_time(calls[30d])", "time": SECONDS + 1}
+        assert "would read more than 200,000 samples" in ask(url, "query", 422, "execution", **dear)
+        monkeypatch.setattr(budget, "MAX_WORK", 10_000)
+        times = {"start": SECONDS - 600, "end": SECONDS, "step": 1}
+        for query in (
+            "quantile_over_time(0.5, calls[1h])",
+            "max_over_time(calls[10m])",
+            "sum(calls + 1 + 1)",
+            '{__name__=~"(a|b|c)(a|b|c)(a|b|c)(a|b|c)(a|b|c).*"} * 1',
+            "absent_over_time(nobody[1m]) * time() * time()",
+        ):
+            words = ask(url, "query_range", 422, "execution", query=query, **times)
+            assert "would look at more than 10,000 values" in words, query
+
+    def test_a_query_ends_when_its_time_is_over(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(budget, "MAX_SECONDS", 0.0)
+        for endpoint in ("query", "series", "labels", "label/job/values"):
+            assert "took longer than 0 s" in ask(url, endpoint, 503, "timeout", query=CALLS)
 
     def test_a_month_is_read_from_the_tallies(self, url: str) -> None:
         result = ask(
@@ -270,6 +302,64 @@ def test_an_instant_query_of_a_range_gives_the_samples(url: str, oracle: str) ->
         return answer["result"][0]["values"]  # type: ignore[no-any-return]
 
     assert samples(f"{url}/prometheus") == samples(oracle)
+
+
+class SlowSource(LocalSource):
+    """A home whose records never end."""
+
+    began, ended = threading.Event(), threading.Event()
+
+    def records(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
+        self.began.set()
+        try:
+            while not self.ended.wait(0.0002):
+                yield MetricRecord(metric, start, 1, NOW)
+        finally:
+            self.ended.set()
+
+
+@pytest.fixture
+def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DashboardServer]:
+    monkeypatch.setattr(budget, "MAX_SECONDS", 1e6)
+    monkeypatch.setattr(SlowSource, "began", threading.Event())
+    monkeypatch.setattr(SlowSource, "ended", threading.Event())
+    path = build_home(tmp_path / "kizami.db", NOW)
+    with DashboardServer(lambda: SlowSource(path), port=0, clock=FixedClock(NOW)) as server:
+        yield server
+        SlowSource.ended.set()
+
+
+SLOW_QUERY = f"/prometheus/api/v1/query?query={CALLS}%5B1m%5D"
+
+
+def test_the_page_does_not_wait_for_slow_queries(slow: DashboardServer) -> None:
+    with contextlib.ExitStack() as opened:
+        for _ in range(8):
+            asking = opened.enter_context(socket.create_connection(("127.0.0.1", slow.port), timeout=90))
+            asking.sendall(f"GET {SLOW_QUERY} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        assert SlowSource.began.wait(90)
+        for path in ("/", "/readyz", f"/api/v1/chart?metric={CALLS}"):
+            assert requests.get(slow.url + path, timeout=90).status_code == 200
+        assert not SlowSource.ended.is_set()
+
+
+def test_a_query_ends_when_nobody_waits_for_it(slow: DashboardServer) -> None:
+    with socket.create_connection(("127.0.0.1", slow.port), timeout=90) as asking:
+        asking.sendall(f"GET {SLOW_QUERY} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        assert SlowSource.began.wait(90)
+    assert SlowSource.ended.wait(90)
+
+
+def test_one_question_too_many_is_told_to_come_back(
+    slow: DashboardServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk, "MAX_WAITING", 1)
+    with socket.create_connection(("127.0.0.1", slow.port), timeout=90) as asking:
+        asking.sendall(f"GET {SLOW_QUERY} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        assert SlowSource.began.wait(90)
+        assert "waiting already" in ask(slow.url, "query", 503, "unavailable", query=CALLS)
+        refused = requests.get(f"{slow.url}/api/v1/targets", timeout=90)
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
 
 
 def test_a_hostile_label_value_is_escaped(tmp_path: Path, promtool: Path) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import re
+import statistics
 import time
+from datetime import datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kizami.dashboard.promql.evaluation import calculate
+from kizami.dashboard.promql.budget import Budget
+from kizami.dashboard.promql.evaluation import Scalar, calculate, evaluate
 from kizami.dashboard.promql.expressions import (
     Aggregation,
     Arithmetic,
@@ -22,10 +26,11 @@ from kizami.dashboard.promql.expressions import (
     Selector,
     Time,
 )
-from kizami.dashboard.promql.http import read_time, sample_text
+from kizami.dashboard.promql.http import read_time, sample_text, written
 from kizami.dashboard.promql.patterns import compile_pattern
-from kizami.dashboard.promql.samples import quantile
+from kizami.dashboard.promql.samples import Samples, quantile, variance
 from kizami.dashboard.promql.syntax import parse_matchers, parse_promql_duration, parse_query
+from kizami.dashboard.source import PolledTarget
 from kizami.errors import InvalidInput
 
 
@@ -80,7 +85,9 @@ def test_arithmetic_has_its_precedence() -> None:
     ["", "  ", "calls{", "calls{a}", "calls{a=}", 'calls{a=b}', "calls[5]", "calls[", "calls[0s]", "sum(", "sum()",
      "rate(calls[5m])", "avg_over_time(calls)", "avg_over_time(1)", "calls calls", "calls == 1", "a and b", "{}",
      '{a=~".*"}', "1 +", "*", "calls[5m][5m]", "é", "'text'", "calls offset 5", "a" * 5000,
-     "(" * 100 + "1" + ")" * 100,
+     "(" * 100 + "1" + ")" * 100, "-" * 3900 + "1", "+" * 3900 + "1", "1" + "+1" * 1900, "2" + "^2" * 1900,
+     "1" + "*1" * 1900, "sum(" * 900 + "calls" + ")" * 900, "{" + 'a!="b",' * 400 + "}",
+     '{a=~"' + "(a|b)" * 9 + "c" * 1900 + '"}', '{a=~"' + "(ab|cd|)" * 6 + '"}',
      '{a=~"(x+)+"}', '{a=~"["}', '{a=~"a{2}"}'],
 )  # fmt: skip
 def test_whatever_is_not_understood_is_refused_with_its_place(query: str) -> None:
@@ -100,6 +107,23 @@ def test_no_text_breaks_the_parser(text: str) -> None:
 def test_nothing_like_a_query_breaks_the_parser(text: str) -> None:
     with contextlib.suppress(InvalidInput):
         parse_query(text)
+
+
+def test_what_is_allowed_at_most_is_evaluated() -> None:
+    """No query that is understood is too deep for the evaluation."""
+    for query in ("1" + "+1" * 100, "-" * 29 + "1", "(" * 29 + "1" + ")" * 29, "1" + "^1" * 29, "0x" + "f" * 3000):
+        result = evaluate(parse_query(query), Samples(NoTargets(), Budget()), [0])
+        assert isinstance(result, Scalar)
+
+
+class NoTargets:
+    """A home that has nothing yet."""
+
+    def targets(self) -> list[PolledTarget]:
+        return []
+
+    def newest_slots(self) -> dict[str, datetime]:
+        return {}
 
 
 def test_only_a_selector_selects_series() -> None:
@@ -160,6 +184,25 @@ def test_arithmetic_is_that_of_floating_point(operator: str, left: float, right:
 @pytest.mark.parametrize(("operator", "left", "right"), [("/", 0, 0), ("%", 1, 0), ("^", -8, 1 / 3)])
 def test_what_has_no_value_is_not_a_number(operator: str, left: float, right: float) -> None:
     assert math.isnan(calculate(operator, left, right))
+
+
+@given(st.lists(st.integers(0, 2**53 - 1).map(float), min_size=1, max_size=50))
+def test_the_variance_is_that_of_the_fractions(values: list[float]) -> None:
+    assert math.isclose(variance(values), statistics.pvariance(values), rel_tol=1e-9, abs_tol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"resultType": "matrix", "result": [{"metric": {"a": "注文"}, "values": [[1.5, "2"]]}, {"metric": {}}]},
+        {"resultType": "scalar", "result": [4, "2"]},
+        {"resultType": "vector", "result": []},
+        {"version": "2"},
+        ["a", "b"],
+    ],
+)
+def test_an_answer_is_written_as_json(data: object) -> None:
+    assert json.loads(written(data)) == {"status": "success", "data": data}
 
 
 def test_quantiles_lie_between_the_nearest_ranks() -> None:

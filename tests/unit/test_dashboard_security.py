@@ -6,14 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
+from starlette.requests import Request
 
 from kizami.dashboard.paging import csv_line, read_cursor, write_cursor
 from kizami.dashboard.security import (
     CONTENT_SECURITY_POLICY,
     SESSION_COOKIE,
+    TLS_SESSION_COOKIE,
     Access,
     access_for,
+    client_of,
+    is_foreign,
     is_loopback,
+    is_over_tls,
     is_same_origin,
 )
 from kizami.errors import ConfigurationError, InvalidInput
@@ -95,12 +100,81 @@ def test_without_a_token_everyone_on_the_machine_may_look_but_no_bearer_is_known
         ("http://localhost:8080", False),
         ("http://evil.example", False),
         ("null", False),
+        ("http://[", False),
+        ("file://127.0.0.1:8080", False),
         (None, False),
     ],
 )
 def test_an_action_comes_from_our_own_page(origin: str | None, same: bool) -> None:
     headers = {"host": "127.0.0.1:8080"} | ({"origin": origin} if origin else {})
     assert is_same_origin(Headers(headers)) is same
+
+
+@pytest.mark.parametrize(
+    ("headers", "foreign"),
+    [
+        ({}, False),  # curl, Grafana
+        ({"sec-fetch-site": "none"}, False),  # typed, or a bookmark
+        ({"sec-fetch-site": "same-origin"}, False),
+        ({"sec-fetch-site": "same-site"}, True),  # another program on another port of this machine
+        ({"sec-fetch-site": "cross-site"}, True),
+        ({"sec-fetch-site": "what comes next"}, True),
+        ({"origin": "http://127.0.0.1:8080"}, False),
+        ({"origin": "http://evil.example"}, True),  # a browser that is too old to say more
+        ({"origin": "null"}, True),
+        ({"sec-fetch-site": "cross-site", "origin": "http://127.0.0.1:8080"}, True),
+    ],
+)
+def test_the_browser_says_when_a_foreign_page_asks(headers: dict[str, str], foreign: bool) -> None:
+    assert is_foreign(Headers({"host": "127.0.0.1:8080", **headers})) is foreign
+
+
+def request_from(peer: str, **headers: str) -> Request:
+    raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    return Request({"type": "http", "scheme": "http", "path": "/", "headers": raw, "client": (peer, 1)})
+
+
+@pytest.mark.parametrize(
+    ("peer", "headers", "over_tls"),
+    [
+        ("127.0.0.1", {}, False),
+        ("127.0.0.1", {"origin": "http://kizami.example"}, False),
+        ("10.0.0.9", {"origin": "https://kizami.example"}, True),
+        ("127.0.0.1", {"x_forwarded_proto": "https"}, True),
+        ("::1", {"x_forwarded_proto": "http, HTTPS"}, True),
+        ("127.0.0.1", {"x_forwarded_proto": "http"}, False),
+        ("10.0.0.9", {"x_forwarded_proto": "https"}, False),
+    ],
+)
+def test_the_browser_or_a_proxy_on_this_machine_says_that_there_is_tls(
+    peer: str, headers: dict[str, str], over_tls: bool
+) -> None:
+    assert is_over_tls(request_from(peer, **headers)) is over_tls
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "address", "is_this_machine"),
+    [
+        ("127.0.0.1", None, "127.0.0.1", True),
+        ("127.0.0.1", "203.0.113.7", "203.0.113.7", False),
+        ("127.0.0.1", "127.0.0.1, 203.0.113.7", "203.0.113.7", False),  # what the client made up comes first
+        ("127.0.0.1", "nonsense", "127.0.0.1", True),
+        ("203.0.113.7", "127.0.0.1", "203.0.113.7", False),
+    ],
+)
+def test_only_a_proxy_on_this_machine_is_believed_whom_it_asks_for(
+    peer: str, forwarded: str | None, address: str, is_this_machine: bool
+) -> None:
+    headers = {"x_forwarded_for": forwarded} if forwarded else {}
+    client = client_of(request_from(peer, **headers), "page")
+    assert (client.address, client.is_this_machine) == (address, is_this_machine)
+
+
+def test_a_session_says_nothing_about_the_token_and_ends_with_the_server() -> None:
+    assert access_for("0.0.0.0", TOKEN).session != access_for("0.0.0.0", TOKEN).session
+    access = access_for("0.0.0.0", TOKEN)
+    assert access.lets_in(Headers({"cookie": f"{TLS_SESSION_COOKIE}={access.session}"}))
+    assert access.session not in repr(access)
 
 
 def test_no_inline_code_and_nothing_from_elsewhere_is_allowed() -> None:

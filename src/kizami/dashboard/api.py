@@ -24,7 +24,16 @@ from kizami.dashboard.lists import (
     require_target,
 )
 from kizami.dashboard.overview import judge
-from kizami.dashboard.paging import DEFAULT_LIMIT, MAX_LIMIT, Page, csv_line, csv_of, write_cursor
+from kizami.dashboard.paging import (
+    DEFAULT_LIMIT,
+    MAX_LIMIT,
+    CsvPage,
+    Page,
+    csv_line,
+    csv_of,
+    csv_page,
+    write_cursor,
+)
 from kizami.dashboard.phrasing import verdict_sentence
 from kizami.dashboard.snapshot import take_snapshot
 from kizami.dashboard.source import Source
@@ -50,8 +59,13 @@ ReadList = Callable[[Source, Query, datetime, str | None, int], Page]
 _KNOWN = {"format", "limit", "cursor", "lang", "metric", "from", "to", "last", "search", "condition"}
 
 
+def chart_routes(desk: Desk, clock: Clock) -> list[BaseRoute]:
+    """What the page itself reads of `/api/v1`."""
+    return [Route("/api/v1/chart", partial(_chart, desk, clock))]
+
+
 def api_routes(desk: Desk, clock: Clock) -> list[BaseRoute]:
-    """The reading half of `/api/v1`."""
+    """What programs read of `/api/v1`."""
     lists: dict[str, tuple[ReadList, Sequence[str]]] = {
         "records": (list_records, RECORD_COLUMNS),
         "slots": (list_slots, SLOT_COLUMNS),
@@ -60,10 +74,7 @@ def api_routes(desk: Desk, clock: Clock) -> list[BaseRoute]:
         "targets": (list_targets, TARGET_COLUMNS),
         "companies": (list_companies, COMPANY_COLUMNS),
     }
-    routes: list[BaseRoute] = [
-        Route("/api/v1/status", partial(_status, desk, clock)),
-        Route("/api/v1/chart", partial(_chart, desk, clock)),
-    ]
+    routes: list[BaseRoute] = [Route("/api/v1/status", partial(_status, desk, clock))]
     for name, (read, columns) in lists.items():
         routes.append(Route(f"/api/v1/{name}", partial(_list, desk, clock, read, columns)))
     return routes
@@ -87,7 +98,7 @@ async def _status(desk: Desk, clock: Clock, request: Request) -> Response:
 async def _chart(desk: Desk, clock: Clock, request: Request) -> Response:
     query, now = read_query(request), clock.now()
     window = read_range(query, now)
-    return JSONResponse(await desk.ask(lambda source: read_chart(source, query.get("metric"), window, now)))
+    return await desk.ask(lambda source: JSONResponse(read_chart(source, query.get("metric"), window, now)))
 
 
 def read_chart(source: Source, metric: str | None, window: Window, now: datetime) -> dict[str, object]:
@@ -103,16 +114,20 @@ async def _list(desk: Desk, clock: Clock, read: ReadList, columns: Sequence[str]
     is_csv = _wants_csv(query)
     limit = read_number(query, "limit", MAX_LIMIT if is_csv else DEFAULT_LIMIT, MAX_LIMIT)
 
-    async def read_page(cursor: str | None) -> Page:
-        return await desk.ask(lambda source: read(source, query, now, cursor, limit))
+    # Written where it is read, and not in the event loop, which a large page would hold up.
+    def read_json(source: Source) -> Response:
+        page = read(source, query, now, query.get("cursor"), limit)
+        following = None if page.next is None else write_cursor(page.next)
+        return JSONResponse({"items": list(page.items), "next": following})
 
-    # Also for CSV the first page is read before the status is sent: a mistake still gets its problem.
-    page = await read_page(query.get("cursor"))
-    if is_csv:
-        pages = csv_of(page, lambda cursor: read_page(write_cursor(cursor)), columns)
-        return _csv_response(pages, request.url.path.rpartition("/")[2])
-    following = None if page.next is None else write_cursor(page.next)
-    return JSONResponse({"items": list(page.items), "next": following})
+    async def read_csv(cursor: str | None) -> CsvPage:
+        return await desk.ask(lambda source: csv_page(read(source, query, now, cursor, limit), columns))
+
+    if not is_csv:
+        return await desk.ask(read_json)
+    # The first page is read before the status is sent: a mistake still gets its problem.
+    first = await read_csv(query.get("cursor"))
+    return _csv_response(csv_of(first, read_csv, columns), request.url.path.rpartition("/")[2])
 
 
 def _csv_response(text: str | AsyncIterator[str], name: str) -> Response:

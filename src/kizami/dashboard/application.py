@@ -9,18 +9,18 @@ from importlib import resources
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from kizami.dashboard.actions import action_routes
-from kizami.dashboard.api import api_routes
+from kizami.dashboard.api import api_routes, chart_routes
 from kizami.dashboard.desk import Desk
 from kizami.dashboard.event_stream import live_routes
 from kizami.dashboard.live import TICK_SECONDS, Live
-from kizami.dashboard.monitoring import monitoring_routes
+from kizami.dashboard.monitoring import metrics_routes, readiness_routes
 from kizami.dashboard.pages import page_routes
 from kizami.dashboard.problems import answer_with_problem
 from kizami.dashboard.promql.http import prometheus_routes
@@ -31,6 +31,10 @@ from kizami.local.clock import SystemClock
 from kizami.ports import Clock
 
 MAX_BODY_BYTES = 256 * 1024
+# Every open page has one for its events; in `kizami up` the collecting needs descriptors, too.
+MAX_CONNECTIONS = 400
+# What programs ask for may take long, so it is asked apart: the page never waits for it.
+PROGRAMS_THREADS = 2
 
 
 def dashboard(
@@ -41,7 +45,7 @@ def dashboard(
 ) -> Starlette:
     """The ASGI application over the home that `open_source` opens; open pages look every `look_seconds`."""
     access, clock = access or Access(), clock or SystemClock()
-    desk = Desk(open_source)
+    desk, programs_desk = Desk(open_source), Desk(open_source, PROGRAMS_THREADS)
     live = Live(desk, clock, look_seconds)
 
     @asynccontextmanager
@@ -49,11 +53,13 @@ def dashboard(
         yield
         await live.close()
         desk.close()
+        programs_desk.close()
 
     application = Starlette(
-        routes=_routes(desk, clock, access, live),
+        routes=_routes(desk, programs_desk, clock, access, live),
         middleware=[Middleware(Guard, access=access)],
         exception_handlers={
+            ClientDisconnect: _answer_nobody,
             HTTPException: answer_with_problem,
             KizamiError: answer_with_problem,
             Exception: answer_with_problem,
@@ -65,14 +71,16 @@ def dashboard(
     return application
 
 
-def _routes(desk: Desk, clock: Clock, access: Access, live: Live) -> list[BaseRoute]:
+def _routes(desk: Desk, programs_desk: Desk, clock: Clock, access: Access, live: Live) -> list[BaseRoute]:
     return [
         *page_routes(desk, clock, access),
-        *api_routes(desk, clock),
+        *chart_routes(desk, clock),
         *action_routes(desk, clock),
         *live_routes(live),
-        *prometheus_routes(desk, clock),
-        *monitoring_routes(desk, clock, live),
+        *readiness_routes(desk, clock),
+        *api_routes(programs_desk, clock),
+        *prometheus_routes(programs_desk, clock),
+        *metrics_routes(programs_desk, clock, live),
         Route("/api/v1/openapi.json", _openapi),
         Mount("/static", Assets(directory=str(resources.files("kizami.dashboard").joinpath("static")))),
     ]
@@ -81,6 +89,11 @@ def _routes(desk: Desk, clock: Clock, access: Access, live: Live) -> list[BaseRo
 async def _openapi(request: Request) -> Response:
     text = resources.files("kizami.dashboard").joinpath("openapi.json").read_bytes()
     return Response(text, media_type="application/json")
+
+
+async def _answer_nobody(request: Request, error: Exception) -> Response:
+    """Whoever breaks off in the middle of a request is gone: nothing to tell, and nothing to log."""
+    return Response(status_code=400)
 
 
 class Assets(StaticFiles):

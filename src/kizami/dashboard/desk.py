@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 from typing import TypeVar
 
 from kizami.dashboard.source import Source
@@ -14,19 +15,33 @@ from kizami.errors import KizamiError
 Answer = TypeVar("Answer")
 
 THREADS = 3
+MAX_WAITING = 100
+
+
+class Busy(KizamiError):
+    """So many questions wait already that one more would not be answered in time."""
+
+    headers = MappingProxyType({"Retry-After": "1"})
 
 
 class Desk:
-    """Asks at most THREADS questions at once; the others wait in turn, and so never weigh on the home."""
+    """Asks at most `threads` questions at once; the others wait in turn, and so never weigh on the home."""
 
-    def __init__(self, open_source: Callable[[], Source]) -> None:
+    def __init__(self, open_source: Callable[[], Source], threads: int = THREADS) -> None:
         self._open_source = open_source
         self._idle: deque[Source] = deque()
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="dashboard")
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="dashboard")
+        self._asked = 0
 
     async def ask(self, question: Callable[[Source], Answer]) -> Answer:
-        """The answer of a Source to the question."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._answer, question)
+        """The answer of a Source to the question; Busy if too many others wait for theirs."""
+        if self._asked >= MAX_WAITING:
+            raise Busy(f"{MAX_WAITING} questions are waiting already; ask again in a moment")
+        self._asked += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._answer, question)
+        finally:
+            self._asked -= 1
 
     def close(self) -> None:
         """Answer what has been asked, then let go of every Source."""

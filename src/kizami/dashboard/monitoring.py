@@ -15,18 +15,18 @@ from kizami.dashboard.snapshot import take_snapshot
 from kizami.ports import Clock
 
 
-def monitoring_routes(desk: Desk, clock: Clock, live: Live) -> list[BaseRoute]:
-    """The routes for monitoring systems and load balancers."""
-    return [
-        Route("/metrics", partial(_metrics, desk, clock, live)),
-        Route("/healthz", _health),
-        Route("/readyz", partial(_readiness, desk, clock)),
-    ]
+def metrics_routes(desk: Desk, clock: Clock, live: Live) -> list[BaseRoute]:
+    """The route for monitoring systems."""
+    return [Route("/metrics", partial(_metrics, desk, clock, live))]
+
+
+def readiness_routes(desk: Desk, clock: Clock) -> list[BaseRoute]:
+    """The routes for load balancers and whoever else watches the process."""
+    return [Route("/healthz", _health), Route("/readyz", partial(_readiness, desk, clock))]
 
 
 async def _metrics(desk: Desk, clock: Clock, live: Live, request: Request) -> Response:
-    snapshot = await desk.ask(lambda source: take_snapshot(source, clock.now()))
-    text = metrics_text(snapshot, live.pages)
+    text = await desk.ask(lambda source: metrics_text(take_snapshot(source, clock.now()), live.pages))
     if wants_openmetrics(request.headers.get("accept", "")):
         return Response(text + "# EOF\n", headers={"Content-Type": OPENMETRICS})
     return Response(text, headers={"Content-Type": PLAIN})

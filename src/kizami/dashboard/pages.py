@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import math
 from functools import partial
 from urllib.parse import parse_qs
 
@@ -15,7 +15,7 @@ from kizami.dashboard.desk import Desk
 from kizami.dashboard.problems import detail_of, status_of
 from kizami.dashboard.render import render, render_page
 from kizami.dashboard.screen import Screen, look
-from kizami.dashboard.security import SESSION_COOKIE, Access
+from kizami.dashboard.security import SESSION_COOKIE, TLS_SESSION_COOKIE, Access, client_of, is_over_tls
 from kizami.dashboard.snapshot import take_snapshot
 from kizami.dashboard.source import Source
 from kizami.dashboard.words import LANGUAGES, Words, choose_language, words_in
@@ -23,8 +23,6 @@ from kizami.errors import KizamiError
 from kizami.ports import Clock
 
 _YEAR_SECONDS = 365 * 86_400
-# A guess costs this long; nobody who knows the token meets it.
-WRONG_TOKEN_DELAY_SECONDS = 0.5
 
 
 def page_routes(desk: Desk, clock: Clock, access: Access) -> list[BaseRoute]:
@@ -38,7 +36,7 @@ def page_routes(desk: Desk, clock: Clock, access: Access) -> list[BaseRoute]:
 async def _page(desk: Desk, clock: Clock, access: Access, request: Request) -> Response:
     words, theme = words_for(request), theme_of(request)
     if not access.lets_in(request.headers):
-        return HTMLResponse(render("login.html", words, theme, next=_here(request), wrong=False), 401)
+        return HTMLResponse(render("login.html", words, theme, next=_here(request), problem=None), 401)
     if request.query_params.get("lang") in LANGUAGES:
         return _remember_language(request)
     try:
@@ -59,13 +57,28 @@ async def _login(access: Access, request: Request) -> Response:
     (onward,), (token,) = form.get("next", ["/"])[:1], form.get("token", [""])[:1]
     # Only back to this page: an address of elsewhere begins with two slashes or a scheme.
     onward = onward if onward.startswith("/?") else "/"
-    if not access.knows_token(token):
-        await asyncio.sleep(WRONG_TOKEN_DELAY_SECONDS)
-        page = render("login.html", words_for(request), theme_of(request), next=onward, wrong=True)
-        return HTMLResponse(page, 401)
+    client = client_of(request, "page")
+    if access.token is None:
+        return RedirectResponse(onward, 303)
+    if wait := access.wait_seconds(client):
+        return _ask_again(request, onward, wait)
+    if not access.check(client, token):
+        return _ask_again(request, onward)
     response = RedirectResponse(onward, 303)
-    response.set_cookie(SESSION_COOKIE, access.session, max_age=_YEAR_SECONDS, httponly=True, samesite="strict")
+    is_secure = is_over_tls(request)
+    name = TLS_SESSION_COOKIE if is_secure else SESSION_COOKIE
+    response.set_cookie(
+        name, access.session, max_age=_YEAR_SECONDS, secure=is_secure, httponly=True, samesite="strict"
+    )
     return response
+
+
+def _ask_again(request: Request, onward: str, wait_seconds: float = 0) -> Response:
+    """The login once more: the token was wrong, or so many were that it was not looked at."""
+    seconds, words = math.ceil(wait_seconds), words_for(request)
+    problem = words("login.later", wait=words.duration(seconds)) if seconds else words("login.wrong")
+    page = render("login.html", words, theme_of(request), next=onward, problem=problem)
+    return HTMLResponse(page, 429, {"Retry-After": str(seconds)}) if seconds else HTMLResponse(page, 401)
 
 
 def _remember_language(request: Request) -> Response:

@@ -47,15 +47,29 @@ def read_cursor(text: str | None, *kinds: type) -> Cursor | None:
     return cursor
 
 
-ReadPage = Callable[[Cursor], Awaitable[Page]]
+@dataclass(frozen=True, slots=True)
+class CsvPage:
+    """The lines of a page; `next` is the cursor of the following one."""
+
+    text: str
+    next: str | None
 
 
-async def csv_of(first: Page, read_page: ReadPage, columns: Sequence[str]) -> AsyncIterator[str]:
-    """All items from the first page to the last, as CSV with a heading, one piece of text a page."""
+def csv_page(page: Page, columns: Sequence[str]) -> CsvPage:
+    """A page as lines of CSV."""
+    text = "".join(csv_line([item[column] for column in columns]) for item in page.items)
+    return CsvPage(text, None if page.next is None else write_cursor(page.next))
+
+
+ReadCsvPage = Callable[[str], Awaitable[CsvPage]]
+
+
+async def csv_of(first: CsvPage, read_page: ReadCsvPage, columns: Sequence[str]) -> AsyncIterator[str]:
+    """All lines from the first page to the last, below a heading, one piece of text a page."""
     yield csv_line(columns)
     page = first
     while True:
-        yield "".join(csv_line([item[column] for column in columns]) for item in page.items)
+        yield page.text
         if page.next is None:
             return
         page = await read_page(page.next)

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import logging
+import math
 import re
+import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
-from urllib.parse import urlsplit
+from dataclasses import dataclass, field
+from time import monotonic
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request, cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from kizami.dashboard.guesses import Client, Guesses
 from kizami.dashboard.problems import problem
 from kizami.errors import ConfigurationError
+
+log = logging.getLogger(__name__)
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 MIN_TOKEN_LENGTH = 16
 SESSION_COOKIE = "kizami_session"
+# A browser takes a cookie of this name over TLS only, and only from this very host.
+TLS_SESSION_COOKIE = "__Host-kizami_session"
 
 # Scripts and styles from our own files only: what an API answers or a metric is called can never become code.
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -56,11 +64,10 @@ class Access:
     hosts: frozenset[str] = LOOPBACK_NAMES
     any_address: bool = False
     token: str | None = None
-
-    @property
-    def session(self) -> str:
-        """What a browser that knows the token keeps in its cookie: not the token itself."""
-        return hmac.digest((self.token or "").encode(), b"kizami dashboard session", "sha256").hex()
+    # What a browser that knows the token keeps in its cookie, until the server ends. Nothing that follows from the
+    # token: who could guess a session would have guessed the token, as often as he likes.
+    session: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
+    guesses: Guesses = field(default_factory=Guesses, repr=False, compare=False)
 
     def knows_host(self, header: str | None) -> bool:
         """Whether a Host header names us; a foreign name may be a page that had its name re-bound to us."""
@@ -76,16 +83,34 @@ class Access:
 
     def lets_in(self, headers: Headers) -> bool:
         """Whether a request may see anything."""
-        return self.token is None or self.has_bearer(headers) or self._has_session(headers)
+        return self.token is None or self.has_bearer(headers) or self.has_session(headers)
 
     def has_bearer(self, headers: Headers) -> bool:
         """Whether a request carries the token itself."""
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and self.knows_token(token.strip())
+        token = bearer_of(headers)
+        return token is not None and self.knows_token(token)
 
-    def _has_session(self, headers: Headers) -> bool:
+    def has_session(self, headers: Headers) -> bool:
+        """Whether a browser has shown the token before."""
         cookies = cookie_parser(headers.get("cookie", ""))
-        return hmac.compare_digest(cookies.get(SESSION_COOKIE, "").encode(), self.session.encode())
+        found = [cookies.get(name, "").encode() for name in (TLS_SESSION_COOKIE, SESSION_COOKIE)]
+        return any(hmac.compare_digest(session, self.session.encode()) for session in found)
+
+    def wait_seconds(self, client: Client) -> float:
+        """How long no token of this client will be looked at, because too many were wrong."""
+        return self.guesses.wait_seconds(client, monotonic())
+
+    def check(self, client: Client, token: str) -> bool:
+        """Whether it is the token; a wrong one counts as a guess, and is logged without itself."""
+        if self.knows_token(token):
+            self.guesses.welcome(client)
+            return True
+        guessed = self.guesses.add(client, token, monotonic())
+        if guessed is not None:
+            wait = math.ceil(self.wait_seconds(client))
+            details = {"client": client.address, "way": client.way, "guesses": guessed, "wait_seconds": wait}
+            log.warning("a wrong token was refused", extra=details)
+        return False
 
 
 def access_for(host: str, token: str | None, allowed_hosts: Iterable[str] = ()) -> Access:
@@ -115,10 +140,51 @@ def is_loopback(host: str) -> bool:
     return host == "localhost" or (is_address(host) and ipaddress.ip_address(host).is_loopback)
 
 
+def bearer_of(headers: Headers) -> str | None:
+    """The token that a request carries in its header, if any."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
+
+
 def is_same_origin(headers: Headers) -> bool:
     """Whether a page of ours sent the request: the browser says so, no script can."""
-    origin = headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc == headers.get("host")
+    scheme, _, place = headers.get("origin", "").partition("://")
+    return scheme in ("http", "https") and place == headers.get("host")
+
+
+def is_foreign(headers: Headers) -> bool:
+    """Whether a page of somebody else made the browser ask; a program that is no browser says nothing of it."""
+    if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+        return True
+    return "origin" in headers and not is_same_origin(headers)
+
+
+def is_visit(request: Request) -> bool:
+    """Whether somebody follows a link to the page, and nobody puts it into a page of his own."""
+    modes = request.headers.get("sec-fetch-mode"), request.headers.get("sec-fetch-dest")
+    return request.method == "GET" and request.url.path == "/" and modes == ("navigate", "document")
+
+
+def client_of(request: Request, way: str) -> Client:
+    """Who asks; of a proxy on this machine we believe whom it asks for."""
+    peer = request.client.host if request.client else ""
+    forwarded = _told_by_proxy(request, "x-forwarded-for")
+    if forwarded and is_address(forwarded):
+        return Client(forwarded, way)
+    return Client(peer, way, is_this_machine=is_loopback(peer))
+
+
+def is_over_tls(request: Request) -> bool:
+    """Whether the browser has the page over TLS: it says so itself, or a proxy on this machine does."""
+    origin = request.headers.get("origin", "").partition("://")[0]
+    return "https" in (request.url.scheme, origin, _told_by_proxy(request, "x-forwarded-proto").lower())
+
+
+def _told_by_proxy(request: Request, header: str) -> str:
+    """The last entry of a header, which the nearest proxy wrote; nothing if it is not on this machine."""
+    told = request.headers.getlist(header)
+    is_near = request.client is not None and is_loopback(request.client.host)
+    return told[-1].rpartition(",")[2].strip() if told and is_near else ""
 
 
 class Guard:
@@ -148,12 +214,36 @@ class Guard:
         headers, path = request.headers, request.url.path
         if not self._access.knows_host(headers.get("host")) or len(headers.getlist("host")) != 1:
             return problem(421, "the Host header names somebody else; use the address that kizami printed")
+        if wait := self._wait_for_bearer(request):
+            return refuse_for(wait)
         if not self._access.lets_in(headers) and not _OPEN_PATHS.fullmatch(path) and path != "/":
             response = problem(401, "a token is needed: send it as `Authorization: Bearer …`")
             response.headers["WWW-Authenticate"] = 'Bearer realm="kizami"'
             return response
-        if request.method in _SAFE_METHODS or path.startswith(_READS_BY_POST):
+        if self._access.has_bearer(headers) or self._is_own(request):
             return None
-        if self._access.has_bearer(headers) or is_same_origin(headers):
-            return None
-        return problem(403, "an action must come from the dashboard's own page or carry its token")
+        return problem(403, "a page of another site asks; open the dashboard's own page, or send its token")
+
+    def _wait_for_bearer(self, request: Request) -> float:
+        """How long the request's token is not looked at; 0 if it was, or if there is none to be looked at."""
+        token = bearer_of(request.headers)
+        if token is None or self._access.token is None or self._access.has_session(request.headers):
+            return 0
+        client = client_of(request, "header")
+        if wait := self._access.wait_seconds(client):
+            return wait
+        self._access.check(client, token)
+        return 0
+
+    def _is_own(self, request: Request) -> bool:
+        """Whether our own page asks, or no page at all; an action must come from our own."""
+        if request.method in _SAFE_METHODS or request.url.path.startswith(_READS_BY_POST):
+            return not is_foreign(request.headers) or is_visit(request)
+        return is_same_origin(request.headers) and not is_foreign(request.headers)
+
+
+def refuse_for(wait_seconds: float) -> ASGIApp:
+    """The answer to a token that is not looked at."""
+    response = problem(429, f"too many wrong tokens; the next one is looked at in {math.ceil(wait_seconds)} s")
+    response.headers["Retry-After"] = str(math.ceil(wait_seconds))
+    return response

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kizami.dashboard import DEFAULT_HOST, DEFAULT_PORT
-from kizami.dashboard.application import dashboard
+from kizami.dashboard.application import MAX_CONNECTIONS, dashboard
 from kizami.dashboard.live import TICK_SECONDS
 from kizami.dashboard.security import access_for
 from kizami.dashboard.source import Source
 from kizami.ports import Clock
 from kizami.serving import HttpServer
+from kizami.serving.connection import Limits
 
 
 class DashboardServer(HttpServer):
@@ -32,5 +33,11 @@ class DashboardServer(HttpServer):
     ) -> None:
         application = dashboard(open_source, access_for(host, token, allowed_hosts), clock, look_seconds)
         super().__init__(
-            application, host, port, name="kizami-dashboard", lifespan="on", farewell=application.state.live.close
+            application,
+            host,
+            port,
+            name="kizami-dashboard",
+            lifespan="on",
+            farewell=application.state.live.close,
+            limits=Limits(connections=MAX_CONNECTIONS),
         )

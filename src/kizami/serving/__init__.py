@@ -19,6 +19,7 @@ from typing import Any, Literal, Self
 import uvicorn
 
 from kizami.errors import ConfigurationError
+from kizami.serving.connection import Limits, Settings
 
 MAX_HEAD_BYTES = 16 * 1024
 # Longer than any interval: a poller's connection must not close just as it asks again.
@@ -50,12 +51,14 @@ class HttpServer:
         name: str,
         lifespan: Literal["on", "off"] = "off",
         farewell: Farewell | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self.host, self.port = host, port
         self._application = application
         self._name = name
         self._lifespan: Literal["on", "off"] = lifespan
         self._farewell = farewell
+        self._limits = limits or Limits()
 
     @property
     def url(self) -> str:
@@ -93,9 +96,9 @@ class HttpServer:
         self._thread.join()
 
     def _settings(self) -> uvicorn.Config:
-        return uvicorn.Config(
+        return Settings(
             self._application,
-            http="h11",
+            self._limits,
             ws="none",
             lifespan=self._lifespan,
             interface="asgi3",

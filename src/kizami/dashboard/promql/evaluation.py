@@ -46,6 +46,7 @@ Result = Scalar | Vector
 
 def evaluate(expression: Expression, samples: Samples, times_ms: Sequence[int]) -> Result:
     """The value of the expression at each of the times, which ascend."""
+    samples.budget.work(len(times_ms))
     if isinstance(expression, Number):
         return Scalar([expression.value] * len(times_ms))
     if isinstance(expression, Time):
@@ -94,6 +95,7 @@ def _absent(selector: Selector, samples: Samples, times_ms: Sequence[int]) -> Ve
         samples.over(target, times_ms, selector.range_ms or 0, "present", 0.0)
         for target in samples.select(selector.matchers)
     ]
+    samples.budget.work(len(present) * len(times_ms))
     values: Values = [
         None if any(series[index] is not None for series in present) else 1.0 for index in range(len(times_ms))
     ]
@@ -119,7 +121,9 @@ _AGGREGATIONS: dict[str, Callable[[list[float]], float]] = {
 
 def _aggregate(aggregation: Aggregation, samples: Samples, times_ms: Sequence[int]) -> Vector:
     groups: dict[tuple[tuple[str, str], ...], list[Values]] = {}
-    for series in _vector(evaluate(aggregation.argument, samples, times_ms), aggregation.operation):
+    vector = _vector(evaluate(aggregation.argument, samples, times_ms), aggregation.operation)
+    samples.budget.work(len(vector) * len(times_ms))
+    for series in vector:
         groups.setdefault(_group(series.labels, aggregation), []).append(series.values)
     combine = _AGGREGATIONS[aggregation.operation]
     result = []
@@ -140,6 +144,9 @@ def _group(labels: Labels, aggregation: Aggregation) -> tuple[tuple[str, str], .
 def _calculate(expression: Arithmetic, samples: Samples, times_ms: Sequence[int]) -> Result:
     left, right = (evaluate(side, samples, times_ms) for side in (expression.left, expression.right))
     symbol = expression.operator
+    samples.budget.work(
+        10 * len(times_ms) * sum(1 if isinstance(side, Scalar) else len(side) for side in (left, right))
+    )
     if isinstance(left, Scalar) and isinstance(right, Scalar):
         return Scalar([calculate(symbol, *pair) for pair in zip(left.values, right.values, strict=True)])
     if isinstance(right, Scalar) and not isinstance(left, Scalar):

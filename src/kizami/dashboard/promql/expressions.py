@@ -34,6 +34,11 @@ class Matcher:
         if self.kind in (MatchKind.LIKE, MatchKind.UNLIKE):
             _ = self._pattern  # a mistake in it is told when it is read
 
+    @property
+    def cost(self) -> int:
+        """What one comparison costs, in values looked at."""
+        return self._pattern.cost if self.kind in (MatchKind.LIKE, MatchKind.UNLIKE) else 1
+
     def accepts(self, text: str) -> bool:
         """Whether the label's value meets the condition."""
         if self.kind is MatchKind.EQUAL:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -14,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from kizami.dashboard.desk import Desk
+from kizami.dashboard.promql.budget import Budget, TooCostly, TooSlow
 from kizami.dashboard.promql.evaluation import Scalar, Series, evaluate
 from kizami.dashboard.promql.expressions import NAME_LABEL, Selector
 from kizami.dashboard.promql.samples import Samples, labels_of
@@ -26,10 +31,23 @@ from kizami.slots import parse_iso8601, shorten
 # The API of this version of Prometheus is the one that is spoken here, as far as it goes.
 API_VERSION = "2.24.0"
 MAX_POINTS = 11_000
+MAX_SELECTORS = 10
+MAX_PARAMETERS = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Parameters = Mapping[str, list[str]]
-Answer = Callable[[Source, Parameters, datetime], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, when, and what its answer may cost."""
+
+    parameters: Parameters
+    now: datetime
+    budget: Budget
+
+
+Answer = Callable[[Source, Question], Any]
 
 
 def prometheus_routes(desk: Desk, clock: Clock) -> list[BaseRoute]:
@@ -37,10 +55,10 @@ def prometheus_routes(desk: Desk, clock: Clock) -> list[BaseRoute]:
     answers: dict[str, Answer] = {
         "query": answer_query,
         "query_range": answer_query_range,
-        "labels": lambda source, parameters, now: sorted({*_label_names(_selected(source, parameters))}),
-        "series": lambda source, parameters, now: [labels_of(target) for target in _selected(source, parameters)],
+        "labels": lambda source, question: sorted({*_label_names(_selected(source, question))}),
+        "series": lambda source, question: [labels_of(target) for target in _selected(source, question)],
         "metadata": answer_metadata,
-        "status/buildinfo": lambda source, parameters, now: {"version": API_VERSION, "application": "kizami"},
+        "status/buildinfo": lambda source, question: {"version": API_VERSION, "application": "kizami"},
     }
     routes: list[BaseRoute] = [
         Route(f"/prometheus/api/v1/{path}", partial(_answer, desk, clock, answer), methods=["GET", "POST"])
@@ -51,23 +69,62 @@ def prometheus_routes(desk: Desk, clock: Clock) -> list[BaseRoute]:
 
 
 async def _answer(desk: Desk, clock: Clock, answer: Answer, request: Request) -> Response:
+    budget = Budget()
+
+    def write(source: Source) -> Response:
+        # Here and not in the event loop, which a large answer would hold up.
+        return Response(written(answer(source, question)), media_type="application/json")
+
     try:
-        parameters = await _parameters(request)
-        data = await desk.ask(lambda source: answer(source, parameters, clock.now()))
+        question = Question(await _parameters(request), clock.now(), budget)
+        async with _cancelled_when_gone(request, budget):
+            return await desk.ask(write)
     except InvalidInput as error:
         return _refusal(400, "bad_data", str(error))
+    except TooCostly as error:
+        return _refusal(422, "execution", str(error))
+    except TooSlow as error:
+        return _refusal(503, "timeout", str(error))
     except KizamiError as error:
         return _refusal(503, "unavailable", str(error))
-    return JSONResponse({"status": "success", "data": data})
+
+
+@asynccontextmanager
+async def _cancelled_when_gone(request: Request, budget: Budget) -> AsyncIterator[None]:
+    """Grafana breaks a query off when its reader looks at something else."""
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        budget.cancel()
+
+    watcher = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        watcher.cancel()
 
 
 async def _label_values(desk: Desk, clock: Clock, request: Request) -> Response:
     name = request.path_params["name"]
 
-    def values(source: Source, parameters: Parameters, now: datetime) -> list[str]:
-        return sorted({labels_of(target).get(name, "") for target in _selected(source, parameters)} - {""})
+    def values(source: Source, question: Question) -> list[str]:
+        return sorted({labels_of(target).get(name, "") for target in _selected(source, question)} - {""})
 
     return await _answer(desk, clock, values, request)
+
+
+def written(data: Any) -> str:
+    """The answer as JSON, series by series: one call for all would hold up other threads, the collecting too."""
+    series = data.get("result") if isinstance(data, dict) else None
+    if not isinstance(series, list):
+        return f'{{"status":"success","data":{_json(data)}}}'
+    result = ",".join(map(_json, series))
+    return f'{{"status":"success","data":{{"resultType":{_json(data["resultType"])},"result":[{result}]}}}}'
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def _refusal(status: int, kind: str, words: str) -> Response:
@@ -75,19 +132,24 @@ def _refusal(status: int, kind: str, words: str) -> Response:
 
 
 async def _parameters(request: Request) -> Parameters:
-    parameters = parse_qs(request.url.query, keep_blank_values=True)
-    if request.method == "POST":
-        body = (await request.body()).decode("utf-8", "replace")
-        for name, values in parse_qs(body, keep_blank_values=True).items():
+    body = await request.body() if request.method == "POST" else b""
+    parameters: dict[str, list[str]] = {}
+    for text in (request.url.query, body.decode("utf-8", "replace")):
+        try:
+            found = parse_qs(text, keep_blank_values=True, max_num_fields=MAX_PARAMETERS)
+        except ValueError:
+            raise InvalidInput("query", f"comes with more than {MAX_PARAMETERS} parameters") from None
+        for name, values in found.items():
             parameters.setdefault(name, []).extend(values)
     return parameters
 
 
-def answer_query(source: Source, parameters: Parameters, now: datetime) -> dict[str, Any]:
+def answer_query(source: Source, question: Question) -> dict[str, Any]:
     """The value of a query at one moment."""
+    parameters = question.parameters
     expression = parse_query(_required(parameters, "query"))
-    time_ms = read_time(parameters["time"][0], "time") if "time" in parameters else _ms(now)
-    samples = Samples(source)
+    time_ms = read_time(parameters["time"][0], "time") if "time" in parameters else _ms(question.now)
+    samples = Samples(source, question.budget)
     if isinstance(expression, Selector) and expression.range_ms is not None:
         return {"resultType": "matrix", "result": _raw(expression, samples, time_ms)}
     result = evaluate(expression, samples, [time_ms])
@@ -112,8 +174,9 @@ def _raw(selector: Selector, samples: Samples, time_ms: int) -> list[dict[str, A
     return matrix
 
 
-def answer_query_range(source: Source, parameters: Parameters, now: datetime) -> dict[str, Any]:
+def answer_query_range(source: Source, question: Question) -> dict[str, Any]:
     """The values of a query from `start` to `end`, one every `step`."""
+    parameters = question.parameters
     start, end = (read_time(_required(parameters, name), name) for name in ("start", "end"))
     step = _read_step(_required(parameters, "step"))
     if end < start:
@@ -121,7 +184,8 @@ def answer_query_range(source: Source, parameters: Parameters, now: datetime) ->
     if (end - start) // step >= MAX_POINTS:
         raise InvalidInput("step", f"more than {MAX_POINTS:,} points a series; use a longer step")
     times = list(range(start, end + 1, step))
-    result = evaluate(parse_query(_required(parameters, "query")), Samples(source), times)
+    expression = parse_query(_required(parameters, "query"))
+    result = evaluate(expression, Samples(source, question.budget), times)
     series = [Series({}, list(result.values))] if isinstance(result, Scalar) else result
     return {"resultType": "matrix", "result": [_matrix_json(each, times) for each in series]}
 
@@ -134,7 +198,7 @@ def _matrix_json(series: Series, times_ms: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def answer_metadata(source: Source, parameters: Parameters, now: datetime) -> dict[str, Any]:
+def answer_metadata(source: Source, question: Question) -> dict[str, Any]:
     """What the metrics are."""
     described = {
         target.name: [
@@ -142,13 +206,15 @@ def answer_metadata(source: Source, parameters: Parameters, now: datetime) -> di
         ]
         for target in source.targets()
     }
-    wanted = parameters.get("metric", [""])[0]
+    wanted = question.parameters.get("metric", [""])[0]
     return {name: entry for name, entry in described.items() if wanted in ("", name)}
 
 
-def _selected(source: Source, parameters: Parameters) -> list[PolledTarget]:
-    samples = Samples(source)
-    selectors = parameters.get("match[]") or ['{job="kizami"}']
+def _selected(source: Source, question: Question) -> list[PolledTarget]:
+    samples = Samples(source, question.budget)
+    selectors = question.parameters.get("match[]") or ['{job="kizami"}']
+    if len(selectors) > MAX_SELECTORS:
+        raise InvalidInput("match[]", f"is given more than {MAX_SELECTORS} times")
     found = {target.name: target for text in selectors for target in samples.select(parse_matchers(text))}
     return [found[name] for name in sorted(found)]
 

@@ -16,6 +16,7 @@ from kizami.slots import shorten
 
 MAX_CHARACTERS = 2_000
 MAX_ALTERNATIVES = 1_000
+MAX_ELEMENTS = 5_000  # of all alternatives together
 
 _ANY, _STAR = ".", ".*"
 _CLASS = re.compile(r"\[\^?\]?[^\]]*\]")
@@ -37,6 +38,11 @@ class Pattern:
     """Alternatives; each is a row of pieces with anything between one and the next."""
 
     alternatives: tuple[tuple[Piece, ...], ...]
+
+    @property
+    def cost(self) -> int:
+        """What one match costs, in values looked at."""
+        return 10 * sum(len(pieces) for pieces in self.alternatives)
 
     def matches(self, text: str) -> bool:
         """Whether the whole of the text is one of the alternatives."""
@@ -94,6 +100,7 @@ class _Reader:
             self._place += 1
             found += self._sequence()
             self._limit(len(found))
+            self._limit_elements(found)
         return found
 
     def expect_end(self) -> None:
@@ -106,6 +113,7 @@ class _Reader:
             element = self._element()
             self._limit(len(found) * len(element))
             found = [before + after for before, after in product(found, element)]
+            self._limit_elements(found)
         return found
 
     def _element(self) -> list[Sequence]:
@@ -179,6 +187,10 @@ class _Reader:
     def _limit(self, alternatives: int) -> None:
         if alternatives > MAX_ALTERNATIVES:
             raise self._fault(f"has more than {MAX_ALTERNATIVES:,} alternatives")
+
+    def _limit_elements(self, sequences: list[Sequence]) -> None:
+        if sum(map(len, sequences)) > MAX_ELEMENTS:
+            raise self._fault(f"has more than {MAX_ELEMENTS:,} characters with its groups multiplied out")
 
     def _fault(self, problem: str) -> InvalidInput:
         return InvalidInput("query", f"the pattern {shorten(self._text)} {problem}")

@@ -12,18 +12,22 @@ import statistics
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import mul
 
 from kizami.dashboard.chart import TALLIED_SECONDS
+from kizami.dashboard.promql.budget import Budget
 from kizami.dashboard.promql.expressions import NAME_LABEL, Matcher
 from kizami.dashboard.source import PolledTarget, Source
-from kizami.errors import InvalidInput
+from kizami.messages import MetricRecord
 from kizami.readings import Bucket
 
 Labels = Mapping[str, str]
 Values = list[float | None]
 
-MAX_SAMPLES = 200_000
 _TALLIED_MS = TALLIED_SECONDS * 1000
+# What is read at once: then it is seen whether there is time for more.
+_RECORDS_AT_ONCE = 1000
+_BUCKETS_AT_ONCE_MS = 7 * 86_400_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST_MS = 253_000_000_000_000  # in the year 9987
 
@@ -31,14 +35,16 @@ _LATEST_MS = 253_000_000_000_000  # in the year 9987
 class Samples:
     """Reads the samples of one query's series; each target is one series."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, budget: Budget) -> None:
+        budget.check()
         self._source = source
         self._targets = source.targets()
         self._newest = source.newest_slots()
-        self._read = 0
+        self.budget = budget
 
     def select(self, matchers: Sequence[Matcher]) -> list[PolledTarget]:
         """The targets whose labels meet all conditions."""
+        self.budget.work(len(self._targets) * sum(matcher.cost for matcher in matchers))
         return [
             target
             for target in self._targets
@@ -57,16 +63,20 @@ class Samples:
             if newest_ms is not None and newest_ms < end_ms <= newest_ms + patience_ms:
                 end_ms = newest_ms
             ends.append(end_ms)
-        self._count(len(ends))
+        self.budget.read(len(ends))
         counts = self._source.counts_at(target.name, [_instant(end - interval_ms) for end in ends])
         return [None if count is None else float(count) for count in counts]
 
     def within(self, target: PolledTarget, start_ms: int, end_ms: int) -> tuple[list[int], list[float]]:
         """The samples that stand in (start, end], oldest first: their times and their values."""
         interval_ms = target.interval_seconds * 1000
-        self._count((end_ms - start_ms) // interval_ms)
+        self.budget.read((end_ms - start_ms) // interval_ms)
         first, last = _instant(start_ms - interval_ms + 1), _instant(end_ms - interval_ms + 1)
-        records = list(self._source.records(target.name, first, last))
+        records: list[MetricRecord] = []
+        for record in self._source.records(target.name, first, last):
+            records.append(record)
+            if len(records) % _RECORDS_AT_ONCE == 0:
+                self.budget.check()
         return [_ms(record.slot) + interval_ms for record in records], [float(each.count) for each in records]
 
     def over(
@@ -75,32 +85,38 @@ class Samples:
         """The function over the samples in (time - range, time], for each of the times."""
         if function in _OF_BUCKETS and not any(moment % _TALLIED_MS for moment in (range_ms, *times_ms)):
             return self._over_buckets(target, times_ms, range_ms, function)
+        self._afford(times_ms, range_ms // (target.interval_seconds * 1000), _WEIGHTS.get(function, 1))
         found, values = self.within(target, times_ms[0] - range_ms, times_ms[-1])
         result: Values = []
         for time_ms in times_ms:
+            self.budget.check()
             first, last = bisect_right(found, time_ms - range_ms), bisect_right(found, time_ms)
             result.append(_of_values(function, values[first:last], parameter))
         return result
 
     def _over_buckets(self, target: PolledTarget, times_ms: Sequence[int], range_ms: int, function: str) -> Values:
-        start, end = _instant(times_ms[0] - range_ms), _instant(times_ms[-1])
-        self._count((times_ms[-1] - times_ms[0] + range_ms) // _TALLIED_MS)
-        buckets = self._source.buckets(target.name, start, end, TALLIED_SECONDS)
+        self._afford(times_ms, range_ms // _TALLIED_MS, _BUCKET_WEIGHT)
+        buckets = self._buckets(target, times_ms[0] - range_ms, times_ms[-1])
         starts = [_ms(bucket.start) for bucket in buckets]
         result: Values = []
         for time_ms in times_ms:
+            self.budget.check()
             first, last = bisect_right(starts, time_ms - range_ms - 1), bisect_right(starts, time_ms - 1)
             result.append(_OF_BUCKETS[function](buckets[first:last]) if last > first else None)
         return result
 
-    def _count(self, samples: int) -> None:
-        self._read += max(0, samples)
-        if self._read > MAX_SAMPLES:
-            raise InvalidInput(
-                "query",
-                f"would read more than {MAX_SAMPLES:,} samples; ask for a shorter range, a longer step, fewer "
-                f"series, or for *_over_time with range and step in multiples of {TALLIED_SECONDS // 60} minutes",
-            )
+    def _afford(self, times_ms: Sequence[int], values_each: int, weight: int) -> None:
+        """What a function would look at is known before anything is read."""
+        self.budget.work(len(times_ms) * (1 + weight * values_each))
+
+    def _buckets(self, target: PolledTarget, start_ms: int, end_ms: int) -> list[Bucket]:
+        self.budget.read((end_ms - start_ms) // _TALLIED_MS)
+        found: list[Bucket] = []
+        for first_ms in range(max(0, start_ms), min(end_ms, _LATEST_MS), _BUCKETS_AT_ONCE_MS):
+            self.budget.check()
+            first, last = _instant(first_ms), _instant(min(first_ms + _BUCKETS_AT_ONCE_MS, end_ms))
+            found += self._source.buckets(target.name, first, last, TALLIED_SECONDS)
+        return found
 
 
 _OF_BUCKETS: dict[str, Callable[[Sequence[Bucket]], float]] = {
@@ -120,9 +136,22 @@ _OF_VALUES: dict[str, Callable[[list[float]], float]] = {
     "max": max,
     "last": lambda values: values[-1],
     "present": lambda values: 1.0,
-    "stddev": statistics.pstdev,
-    "stdvar": statistics.pvariance,
+    "stddev": lambda values: math.sqrt(variance(values)),
+    "stdvar": lambda values: variance(values),
 }
+
+
+# How much dearer than a sum of numbers.
+_WEIGHTS = {"quantile": 5, "stddev": 10, "stdvar": 10}
+_BUCKET_WEIGHT = 5
+
+
+def variance(values: list[float]) -> float:
+    """The mean square of the distance from the mean; in floats, for `statistics` reckons with fractions."""
+    mean = statistics.fmean(values)
+    distances = [value - mean for value in values]
+    square_of_rounding = (math.fsum(distances) / len(values)) ** 2
+    return max(0.0, math.fsum(map(mul, distances, distances)) / len(values) - square_of_rounding)
 
 
 def _of_values(function: str, values: list[float], parameter: float) -> float | None:

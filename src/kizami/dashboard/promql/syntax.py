@@ -6,7 +6,9 @@ Understood: selectors with all four kinds of matchers, `[range]`, `offset`, the 
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable
 
 from kizami.dashboard.promql.expressions import (
     AGGREGATIONS,
@@ -28,6 +30,8 @@ from kizami.slots import shorten
 
 MAX_QUERY_CHARACTERS = 4_000
 MAX_DEPTH = 30
+MAX_OPERATIONS = 100
+MAX_MATCHERS = 10
 
 _UNIT_MS = {
     "ms": 1,
@@ -83,14 +87,14 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._position = 0
-        self._depth = 0
+        self._depth = self._operations = self._matchers_read = 0
         self._kind, self._token = "", ""
         self._advance()
 
     def expression(self) -> Expression:
         left = self._term()
         while self._token in ("+", "-") and self._kind == "operator":
-            left = Arithmetic(self._take(), left, self._term())
+            left = self._operation(left, self._term)
         if self._token in ("==", "!=", "<", ">", "<=", ">=", "and", "or", "unless"):
             raise self._fault("comparisons and set operations are not understood here")
         return left
@@ -102,10 +106,25 @@ class _Parser:
     def _term(self) -> Expression:
         left = self._signed()
         while self._token in ("*", "/", "%") and self._kind == "operator":
-            left = Arithmetic(self._take(), left, self._signed())
+            left = self._operation(left, self._signed)
         return left
 
+    def _operation(self, left: Expression, read_right: Callable[[], Expression]) -> Expression:
+        self._operations += 1
+        if self._operations > MAX_OPERATIONS:
+            raise InvalidInput("query", f"has more than {MAX_OPERATIONS} operations")
+        return Arithmetic(self._take(), left, read_right())
+
     def _signed(self) -> Expression:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise InvalidInput("query", f"is nested more than {MAX_DEPTH} deep")
+        try:
+            return self._with_sign()
+        finally:
+            self._depth -= 1
+
+    def _with_sign(self) -> Expression:
         if self._token == "-" and self._kind == "operator":
             self._take()
             return Arithmetic("*", Number(-1.0), self._signed())
@@ -117,26 +136,20 @@ class _Parser:
     def _power(self) -> Expression:
         base = self._primary()
         if self._token == "^" and self._kind == "operator":
-            return Arithmetic(self._take(), base, self._signed())
+            return self._operation(base, self._signed)
         return base
 
     def _primary(self) -> Expression:
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise InvalidInput("query", "is nested too deeply")
-        try:
-            if self._kind == "number":
-                return Number(_number(self._take()))
-            if self._token == "(":
-                self._take()
-                inner = self.expression()
-                self._expect(")")
-                return inner
-            if self._token == "{" or self._kind == "name":
-                return self._named()
-            raise self._fault("is not expected")
-        finally:
-            self._depth -= 1
+        if self._kind == "number":
+            return Number(_number(self._take()))
+        if self._token == "(":
+            self._take()
+            inner = self.expression()
+            self._expect(")")
+            return inner
+        if self._token == "{" or self._kind == "name":
+            return self._named()
+        raise self._fault("is not expected")
 
     def _named(self) -> Expression:
         if self._token == "{":
@@ -214,6 +227,9 @@ class _Parser:
         return matchers
 
     def _matcher(self) -> Matcher:
+        self._matchers_read += 1
+        if self._matchers_read > MAX_MATCHERS:
+            raise InvalidInput("query", f"has more than {MAX_MATCHERS} conditions on labels")
         is_quoted = self._kind == "string"
         label = _unquote(self._take()) if is_quoted else self._take()
         if is_quoted and self._token in (",", "}"):
@@ -274,7 +290,10 @@ class _Parser:
 
 
 def _number(text: str) -> float:
-    return float(int(text, 16)) if text.startswith("0x") else float(text)
+    try:
+        return float(int(text, 16)) if text.startswith("0x") else float(text)
+    except OverflowError:
+        return math.inf
 
 
 def _unquote(text: str) -> str:
