@@ -205,5 +205,5 @@ class TestBesideADaemon:
         self, home: Path, daemon: subprocess.Popen[str]
     ) -> None:
         bury_slots(home / "kizami.db", "calls", [700, 701], "status 500, expected 200", datetime.now(UTC))
-        assert run_process("dead-letters", "redrive", "--json", cwd=home).json == {"redriven": 2}
+        assert run_process("dead-letters", "redrive", "--json", cwd=home).json == {"redriven": 2, "kept": 0}
         wait_for(lambda: stored(home) == KEPT + 2, "the redriven slots")

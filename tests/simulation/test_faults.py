@@ -180,6 +180,7 @@ def test_a_full_disk_is_told_once_held_in_memory_and_recovered_from(tmp_path: Pa
 def test_with_a_full_disk_memory_is_bounded_and_polling_stops_before_it_grows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from host_rooms import Rooms
     from kizami.local import writer as module
     from kizami.local.batches import Taken
     from kizami.local.clock import SystemClock
@@ -190,7 +191,7 @@ def test_with_a_full_disk_memory_is_bounded_and_polling_stops_before_it_grows(
     monkeypatch.setattr(module, "_TROUBLE_SECONDS", 0.01)
     deliveries: list[Delivery] = []
     path = tmp_path / "kizami.db"
-    writer = Writer(path, SystemClock(), QueueLimits(5, 60, 100), deliveries.append, lambda: 0)
+    writer = Writer(path, SystemClock(), QueueLimits(60, 100), deliveries.append, Rooms())
     now_ms = int(SystemClock().milliseconds())
     blocker = open_database(path)
     blocker.execute("BEGIN IMMEDIATE")  # a disk that cannot be written, as far as the writer can tell
@@ -199,7 +200,7 @@ def test_with_a_full_disk_memory_is_bounded_and_polling_stops_before_it_grows(
     plans = [[slot, 0, 1, now_ms, now_ms] for slot in range(5)]
     writer.submit(Work(sent=plans))
     wait_for(lambda: deliveries, "messages handed out from memory")
-    assert deliveries[0].taken == [Taken(slot, 0, 1, 0, now_ms, 1) for slot in range(5)]
+    assert deliveries[0].taken == [Taken(slot, 0, 1, 0, now_ms, 0) for slot in range(5)]
     writer.submit(Work(stored=[[slot, 0, 7, now_ms, 0, 1, 0] for slot in range(5)]))
     wait_for(lambda: writer.overloaded, "the bound")
     seen = len(deliveries)

@@ -10,6 +10,8 @@ import pytest
 from command import Command
 from kizami.cli.exit_codes import CONFIGURATION, FAILURE, OK, USAGE
 from kizami.local.clock import SystemClock
+from kizami.local.database import open_database
+from kizami.local.pauses import pause_metric
 from kizami.local.reader import Reader
 from seeded import at, bury_slots, make_database, queue_slots
 
@@ -149,9 +151,25 @@ class TestDeadLetters:
 
     def test_they_go_back_to_the_queue(self, kizami: Command) -> None:
         found = kizami("dead-letters", "redrive", "calls", "--from", "2025-12-02T09:20:00Z", "--json")
-        assert (found.json, found.err) == ({"redriven": 2}, "kizami: 2 dead letters back on the queue\n")
+        assert found.json == {"redriven": 2, "kept": 0}
+        assert found.err == "kizami: 2 dead letters back on the queue\n"
         assert pending("calls") == [300, 301]
         assert kizami("dead-letters", "list", "--json").json["total"] == 1
+
+    @pytest.mark.parametrize("how", ["paused", "disabled", "removed"])
+    def test_those_of_a_target_that_is_not_polled_stay(self, kizami: Command, how: str) -> None:
+        if how == "paused":
+            connection = open_database(DATABASE)
+            pause_metric(connection, "calls", NOW)
+            connection.close()
+        else:
+            name = "calls" if how == "disabled" else "errors"
+            Path("kizami.toml").write_text(f'[[targets]]\nname = "{name}"\nurl = "http://a.b"\nenabled = false\n')
+        found = kizami("dead-letters", "redrive", "calls", "--json")
+        assert found.json == {"redriven": 0, "kept": 3}
+        assert "3 dead letters not: the target is paused or removed" in found.err
+        assert kizami("dead-letters", "list", "--json").json["total"] == 3
+        assert pending("calls") == []
 
     def test_they_are_forgotten_only_when_that_is_confirmed(self, kizami: Command) -> None:
         found = kizami("dead-letters", "purge")

@@ -10,7 +10,7 @@ from kizami.local.batches import LIVE, Taken
 
 
 def taken(due_ms: int, metric_id: int = 0) -> Taken:
-    return Taken(slot=due_ms // 1000, metric_id=metric_id, seconds=5, priority=LIVE, due_ms=due_ms, receives=1)
+    return Taken(slot=due_ms // 1000, metric_id=metric_id, seconds=5, priority=LIVE, due_ms=due_ms, attempts=0)
 
 
 def test_nothing_is_due_before_its_moment() -> None:
