@@ -105,6 +105,8 @@ def _stored_by_bucket(reader: Reader, names: Iterable[str], first: int, end: int
 def _cut_to_buckets(spans: Mapping[str, Span], first: int, end: int) -> Iterator[tuple[str, int, Run]]:
     for name, span in spans.items():
         span_start, span_end = to_seconds(span.start), to_seconds(span.end)
+        if span_start == span_end:
+            continue  # its bucket is not empty: what is stored or planned there would pass for a part of the span
         for bucket in range(max(first, _bucket_of(span_start)), min(end, span_end), TALLY_SECONDS):
             yield name, bucket, (max(bucket, span_start), min(bucket + TALLY_SECONDS, span_end))
 
