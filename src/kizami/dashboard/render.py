@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from kizami.dashboard.chart import RANGES
 from kizami.dashboard.grid import GLYPHS, Row
-from kizami.dashboard.overview import Level
+from kizami.dashboard.overview import DAY, Level
 from kizami.dashboard.phrasing import cell_text, tiles_of, verdict_sentence
 from kizami.dashboard.screen import Screen
 from kizami.dashboard.snapshot import LISTED, FoundGap
@@ -136,8 +136,15 @@ def _context(screen: Screen, words: Words) -> dict[str, Any]:
         "tiles": tiles_of(overview, words),
         "cell_text": lambda cell: cell_text(cell, words),
         "show_gap": show_gap,
+        "gap_key": lambda found: gap_key(found, screen.now),
         **_HELPERS,
     }
+
+
+def gap_key(found: FoundGap, now: datetime) -> str:
+    """What a gap is known by: its first slot, or, as that moves with the clock, that the day begins in it."""
+    is_cut = found.gap.start - (now - DAY) < timedelta(seconds=found.interval_seconds)
+    return f"{'' if is_cut else moment(found.gap.start)} {found.metric}"
 
 
 def row_id(row: Row) -> str:
