@@ -664,7 +664,7 @@ function ask({ heading, facts = [], note = "", confirm }) {
 }
 
 // More names than this would push the buttons off the screen.
-const NAMED = 4;
+const NAMED = 3;
 let toastTimer;
 
 function toast(message, failed = false) {
