@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from kizami.dashboard.local_source import LocalSource
 from kizami.dashboard.server import DashboardServer
 from kizami.local import batches
 from kizami.local.database import open_database, transaction
-from kizami.local.metrics import register_targets
+from kizami.local.metrics import known_metrics, register_targets
 from kizami.local.moments import to_ms, to_seconds
 from kizami.local.queue import SqliteQueue
 from kizami.sender import PlannedMessage, message_for_slot
@@ -76,14 +76,19 @@ def build_targets(path: Path, now: datetime, lacking: Mapping[Target, Collection
             newest = newest_due(target, now)
             first_tick = newest - (slots - 1) * _step(target) + timedelta(seconds=target.lag_seconds)
             known = register_targets(connection, [target], first_tick - _step(target))
-            rows = [
-                _row(known[target.name].id, target, newest - back * _step(target))
-                for back in range(slots)
-                if back not in gone
-            ]
-            batches.store(connection, rows)
+            kept = (newest - back * _step(target) for back in range(slots) if back not in gone)
+            batches.store(connection, [_row(known[target.name].id, target, slot) for slot in kept])
     connection.close()
     return path
+
+
+def store_slots(path: Path, target: Target, slots: Iterable[datetime]) -> None:
+    """As when they have just been collected, in time."""
+    connection = open_database(path)
+    with transaction(connection):
+        metric = known_metrics(connection)[target.name]
+        batches.store(connection, [_row(metric.id, target, slot) for slot in slots])
+    connection.close()
 
 
 def newest_due(target: Target, now: datetime) -> datetime:
