@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,8 +11,9 @@ from kizami.dashboard.server import DashboardServer
 from kizami.local import batches
 from kizami.local.batches import LIVE
 from kizami.local.database import open_database, transaction
-from kizami.local.metrics import register_targets
+from kizami.local.metrics import known_metrics, register_targets
 from kizami.local.moments import to_ms, to_seconds
+from kizami.slots import floor_to_slot
 from kizami.targets import Target
 
 INTERVAL = timedelta(seconds=5)
@@ -51,7 +53,7 @@ def build_home(path: Path, now: datetime) -> Path:
         known = register_targets(connection, TARGETS, start)
         for target in TARGETS:
             rows = [
-                _row(known[target.name].id, now, back)
+                _varied_row(known[target.name].id, now, back)
                 for back in range(HOUR_SLOTS)
                 if target.name == ORDERS or back not in {*range(60, 66), 70, 72}
             ]
@@ -63,12 +65,50 @@ def build_home(path: Path, now: datetime) -> Path:
     return path
 
 
+def build_targets(path: Path, now: datetime, lacking: Mapping[Target, Collection[int]], slots: int = 40) -> Path:
+    """Targets that were first polled so many intervals ago and have every slot that was due by `now`, but those
+    that are so far before the newest one."""
+    connection = open_database(path, create=True)
+    with transaction(connection):
+        for target, gone in lacking.items():
+            newest = newest_due(target, now)
+            first_tick = newest - (slots - 1) * _step(target) + timedelta(seconds=target.lag_seconds)
+            known = register_targets(connection, [target], first_tick - _step(target))
+            kept = (newest - back * _step(target) for back in range(slots) if back not in gone)
+            batches.store(connection, [_row(known[target.name].id, target, slot) for slot in kept])
+    connection.close()
+    return path
+
+
+def store_slots(path: Path, target: Target, slots: Iterable[datetime]) -> None:
+    """As when they have just been collected, in time."""
+    connection = open_database(path)
+    with transaction(connection):
+        metric = known_metrics(connection)[target.name]
+        batches.store(connection, [_row(metric.id, target, slot) for slot in slots])
+    connection.close()
+
+
+def newest_due(target: Target, now: datetime) -> datetime:
+    """The newest slot of a target whose tick has come."""
+    return floor_to_slot(now - timedelta(seconds=target.lag_seconds), target.interval_seconds)
+
+
+def _step(target: Target) -> timedelta:
+    return timedelta(seconds=target.interval_seconds)
+
+
+def _row(metric_id: int, target: Target, slot: datetime) -> list[int]:
+    late_ms, tick = 4, slot + timedelta(seconds=target.lag_seconds)
+    return [to_seconds(slot), metric_id, 7, to_ms(tick) + late_ms, late_ms, 1, 0]
+
+
 def served(path: Path, now: datetime) -> DashboardServer:
     """The dashboard over the database, at a moment that stands still."""
     return DashboardServer(lambda: LocalSource(path), port=0, clock=FixedClock(now))
 
 
-def _row(metric_id: int, now: datetime, back: int) -> list[int]:
+def _varied_row(metric_id: int, now: datetime, back: int) -> list[int]:
     slot = slot_before(now, back)
     late, receives, backfilled = 4, 1, 0
     if back == 74:

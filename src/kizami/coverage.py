@@ -66,6 +66,16 @@ class Completeness:
         return f"{self.stored}/{self.expected}"
 
 
+def with_arrivals(counted: Completeness, arrived: int, full: int) -> Completeness:
+    """With what has arrived before its grace is over, as long as the range is not as full as it can be.
+
+    A slot that may still be on its way is not counted; one that is there counts at once, or a new target would
+    have records and no coverage in its first seconds.
+    """
+    more = max(0, min(arrived, full - counted.expected))
+    return Completeness(counted.stored + more, counted.expected + more)
+
+
 def due_span(target: Paced, since: datetime, now: datetime, grace_seconds: float = 0) -> Span:
     """The slots from `since` that were due by `now`, less a grace for those still on their way.
 

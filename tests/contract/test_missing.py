@@ -101,6 +101,13 @@ def test_a_metric_with_nothing_missing_is_left_out_and_one_with_nothing_at_all_i
     assert [(gap.start, gap.end, gap.slots) for gap in found["silent"]] == [(at(0), at(SLOTS), SLOTS)]
 
 
+def test_a_metric_of_which_nothing_is_due_yet_has_no_gap_beside_others(reader: Reader) -> None:
+    # The first slots of a new target: one that is missing, and one in a bucket where nothing is known of it.
+    for metric in ("calls", "silent"):
+        beside = {"silent": Span(at(0), at(3), 5)} if metric == "calls" else {"calls": Span(at(1), at(3), 5)}
+        assert metric not in find_missing(reader, {metric: Span(at(101), at(101), 5), **beside})
+
+
 def test_a_gap_of_days_is_one_gap(reader: Reader) -> None:
     found = find_missing(reader, {"calls": Span(at(600), at(DAYS_LATER + 10), 5)})
     assert [(gap.start, gap.end) for gap in found["calls"]] == [(at(719), at(DAYS_LATER))]

@@ -15,14 +15,16 @@ from kizami.dashboard.overview import (
     Level,
     Overview,
     SlotTally,
+    TargetBehind,
     TileKind,
     judge,
     recent_span,
+    seconds_behind,
     span_within,
     tally_slots,
     tile_levels,
 )
-from kizami.dashboard.phrasing import tiles_of, verdict_sentence
+from kizami.dashboard.phrasing import level_word, tiles_of, verdict_sentence
 from kizami.dashboard.source import PolledTarget, SlotCounts
 from kizami.dashboard.words import words_in
 from kizami.readings import Lateness, QueueDepth
@@ -32,9 +34,12 @@ NOW = datetime(2025, 12, 2, 10, 0, 30, tzinfo=UTC)
 WHOLE = Overview(
     now=NOW,
     targets=1,
+    polled=1,
     paused=0,
     last_minute=SlotTally(stored=12),
     newest_slot=NOW - timedelta(seconds=6),
+    furthest_behind=TargetBehind("calls", NOW - timedelta(seconds=6), 0),
+    targets_behind=0,
     hour=Completeness(720, 720),
     day=Completeness(17_280, 17_280),
     lateness=Lateness(120, 2, 9, 40),
@@ -81,10 +86,72 @@ def test_dead_letters_and_pauses_are_named() -> None:
     assert told(overview).endswith("no gaps, 1 dead letter, 2 targets paused.")
 
 
-def test_before_anything_was_due_it_waits() -> None:
-    nothing = replace(
-        WHOLE, last_minute=SlotTally(), hour=Completeness(0, 0), day=Completeness(0, 0), newest_slot=None
+NOTHING = replace(
+    WHOLE,
+    last_minute=SlotTally(),
+    hour=Completeness(0, 0),
+    day=Completeness(0, 0),
+    lateness=Lateness(0, 0, 0, 0),
+    newest_slot=None,
+    furthest_behind=None,
+)
+
+
+def tile_texts(overview: Overview, language: str = "en") -> dict[TileKind, tuple[str, str]]:
+    return {tile.kind: (tile.value, tile.note) for tile in tiles_of(overview, words_in(language))}
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_the_first_slot_is_told_before_it_is_due_and_while_it_is_on_its_way(language: str) -> None:
+    soon = replace(NOTHING, first_tick=NOW + timedelta(seconds=2.4))
+    asked = replace(NOTHING, first_tick=NOW - timedelta(seconds=2))
+    words = words_in(language)
+    assert (judge(soon).level, judge(soon).finding) == (Level.IDLE, Finding.STARTING)
+    assert (
+        told(soon, language)
+        == {"en": "The first slot is due in 3 s.", "ja": "最初のスロットは3秒後です。"}[language]
     )
+    assert told(asked, language) == words("verdict.starting_asked") + words("verdict.stop")
+    assert level_word(judge(soon), words) == words("verdict.level_starting")
+    texts = tile_texts(soon, language)
+    assert texts[TileKind.AGE] == ("–", words("tile.age_none"))
+    assert texts[TileKind.HOUR] == texts[TileKind.DAY] == ("–", words("tile.first_slot"))
+    assert texts[TileKind.LATENESS] == ("–", words("tile.lateness_first"))
+
+
+def behind(metric: str, age_seconds: int | None, seconds: int) -> TargetBehind:
+    newest = None if age_seconds is None else NOW - timedelta(seconds=age_seconds)
+    return TargetBehind(metric, newest, seconds)
+
+
+def test_the_newest_slot_is_that_of_the_target_that_is_furthest_behind() -> None:
+    many = replace(WHOLE, targets=13, polled=12, furthest_behind=behind("calls", 11, 0))
+    assert tile_texts(many)[TileKind.AGE] == ("11 s ago", "or newer, all 12 targets")
+    assert tile_levels(many)[TileKind.AGE] is Level.GOOD
+    late = replace(many, furthest_behind=behind("orders", 45, 25), targets_behind=1)
+    assert tile_texts(late)[TileKind.AGE] == ("45 s ago", "orders; 1 of 12 targets behind")
+    assert tile_levels(late)[TileKind.AGE] is Level.NOTICE
+    silent = replace(many, furthest_behind=behind("orders", 3600, 3580), targets_behind=3)
+    assert tile_texts(silent, "ja")[TileKind.AGE] == ("1時間前", "orders。対象12件中 3件が遅れ")
+    assert tile_levels(silent)[TileKind.AGE] is Level.BAD
+    never = replace(many, furthest_behind=behind("x" * 60 + "_the_end_of_it", None, 600), targets_behind=1)
+    assert tile_texts(never)[TileKind.AGE] == ("–", "xxxxxxxxxxxxx…_the_end_of_it; 1 of 12 targets behind")
+    resting = replace(many, polled=0, furthest_behind=None)
+    assert tile_texts(resting)[TileKind.AGE] == ("6 s ago", "no target is polled now")
+    assert tile_levels(resting)[TileKind.AGE] is Level.IDLE
+
+
+def test_a_target_is_behind_once_a_slot_is_lacking_that_cannot_be_on_its_way_any_more() -> None:
+    target = PolledTarget("calls", 5, 5, NOW - timedelta(minutes=1))
+    assert seconds_behind(target, NOW - timedelta(seconds=10), NOW) == 0
+    assert seconds_behind(target, NOW - timedelta(seconds=15), NOW) == 0  # the next may be on its way
+    assert seconds_behind(target, NOW - timedelta(seconds=25), NOW) == 10
+    assert seconds_behind(target, None, NOW) == 50
+    assert seconds_behind(replace(target, first_slot=NOW - timedelta(seconds=5)), None, NOW) == 0
+
+
+def test_before_anything_was_due_it_waits() -> None:
+    nothing = NOTHING
     assert judge(nothing).level is Level.IDLE
     assert told(nothing) == "No slot was due in the last minute."
     assert told(replace(nothing, targets=0)).startswith("No target has been polled yet")
@@ -120,7 +187,7 @@ def test_tiles_say_what_to_look_at() -> None:
     assert levels[TileKind.HOUR] is Level.BAD
     assert levels[TileKind.DAY] is levels[TileKind.LATENESS] is levels[TileKind.QUEUE] is Level.NOTICE
     assert levels[TileKind.DEAD] is Level.BAD
-    texts = {tile.kind: (tile.value, tile.note) for tile in tiles_of(overview, words_in("en"))}
+    texts = tile_texts(overview)
     assert texts[TileKind.AGE] == ("6 s ago", "of 1 target")
     assert texts[TileKind.DAY] == ("99.99%", "17,279 of 17,280")
     assert texts[TileKind.LATENESS] == ("2 ms / 1.4 s", "120 polls, last 10 min")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kizami.cli.backends import Backend, Metric, Polling
-from kizami.coverage import Completeness
+from kizami.coverage import Completeness, Span, due_span, with_arrivals
 from kizami.readings import Lateness, QueueDepth
+from kizami.slots import shift
 
 HOUR_SECONDS, DAY_SECONDS = 3600, 86_400
 LATENESS_RANGE = timedelta(minutes=10)  # a thousand targets make 120,000 polls in it
@@ -46,6 +48,14 @@ class Overview:
         return _together(each.day for each in self.metrics)
 
     @property
+    def first_tick(self) -> datetime | None:
+        """When the first slot of all is asked for, as long as nothing can be counted; else None."""
+        polled = [each.metric for each in self.metrics if each.metric.polling is Polling.ON]
+        if self.day.expected or not polled:
+            return None
+        return min(shift(metric.first_slot, metric.lag_seconds) for metric in polled)
+
+    @property
     def missing(self) -> int:
         """The slots of the last day that nobody has collected."""
         return sum(each.missing for each in self.metrics)
@@ -57,8 +67,10 @@ def read_overview(backend: Backend, now: datetime) -> Overview:
     polled = [metric for metric in metrics.values() if metric.polling is Polling.ON]
     hours = {each.name: each.recent(HOUR_SECONDS, now, backend.grace_seconds) for each in polled}
     days = {each.name: each.recent(DAY_SECONDS, now, backend.grace_seconds) for each in polled}
-    newest, hour, day = backend.newest_slots(), backend.completeness(hours), backend.completeness(days)
-    missing = backend.missing_counts(days)
+    newest, missing = backend.newest_slots(), backend.missing_counts(days)
+    arrived = _arrivals(backend, polled, days, now)
+    hour = _counted(backend, hours, arrived, HOUR_SECONDS)
+    day = _counted(backend, days, arrived, DAY_SECONDS)
     nothing = Completeness(0, 0)
     overviews = (
         MetricOverview(
@@ -73,6 +85,28 @@ def read_overview(backend: Backend, now: datetime) -> Overview:
         backend.lateness(now - LATENESS_RANGE, now),
         backend.activity(),
     )
+
+
+def _counted(
+    backend: Backend, spans: Mapping[str, Span], arrived: Counter[str], seconds: int
+) -> dict[str, Completeness]:
+    found = backend.completeness(spans)
+    return {
+        name: with_arrivals(found[name], arrived[name], seconds // span.interval_seconds)
+        for name, span in spans.items()
+    }
+
+
+def _arrivals(backend: Backend, polled: Iterable[Metric], days: Mapping[str, Span], now: datetime) -> Counter[str]:
+    """How many slots of each metric are stored already that might still be on their way; only the metrics that are
+    too young to fill the day are asked for."""
+    spans = {}
+    for metric in polled:
+        day, due = days[metric.name], due_span(metric, metric.first_slot, now)
+        if day.expected * metric.interval_seconds < DAY_SECONDS and due.end > day.end:
+            spans[metric.name] = Span(day.end, due.end, metric.interval_seconds)
+    found = backend.completeness(spans) if spans else {}
+    return Counter({name: part.stored for name, part in found.items()})
 
 
 def _urgency(overview: MetricOverview) -> tuple[float, float, str]:

@@ -7,7 +7,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
+from math import ceil
 from typing import Any
 
 import click
@@ -121,19 +122,27 @@ def _coverage_text(completeness: Completeness) -> str:
 
 def _summary_lines(overview: Overview) -> list[str]:
     queue, late = overview.queue, overview.lateness
-    hour, day = _coverage_text(overview.hour), _coverage_text(overview.day)
     minutes = f"last {LATENESS_RANGE.seconds // 60} minutes"
     daemon = [f"daemon    {overview.activity}"] if overview.activity else []
     return [
         *daemon,
-        f"coverage  {hour} of the last hour, {day} of the last day",
+        f"coverage  {_overall_coverage_text(overview)}",
         f"missing   {plural(overview.missing, 'slot')} of the last day",
         f"lateness  p50 {late.p50_ms} ms, p99 {late.p99_ms} ms, {plural(late.polls, 'poll')} in the {minutes}"
         if late.polls
-        else f"lateness  no polls in the {minutes}",
+        else f"lateness  no polls {'yet' if overview.first_tick else f'in the {minutes}'}",
         f"queue     {_queue_text(queue)}",
         f"dead      {plural(queue.dead, 'dead letter')}",
     ]
+
+
+def _overall_coverage_text(overview: Overview) -> str:
+    if overview.first_tick is None:
+        return f"{_coverage_text(overview.hour)} of the last hour, {_coverage_text(overview.day)} of the last day"
+    ahead = overview.first_tick - overview.now
+    if ahead > timedelta():
+        return f"starting: the first slot is due in {age_text(ceil(ahead.total_seconds()))}"
+    return "starting: the first slot is on its way"
 
 
 def _queue_text(queue: QueueDepth) -> str:

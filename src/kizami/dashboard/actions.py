@@ -35,7 +35,7 @@ Act = Callable[[Source, Body, datetime], dict[str, Any]]
 def action_routes(desk: Desk, clock: Clock) -> list[BaseRoute]:
     """The acting half of `/api/v1`."""
     actions: dict[str, tuple[Act, frozenset[str]]] = {
-        "backfill": (backfill, frozenset({"metric", "slots", "from", "to", "allGaps", "dryRun"})),
+        "backfill": (backfill, frozenset({"metric", "slots", "from", "to", "allGaps", "asOf", "dryRun"})),
         "dead-letters/redrive": (redrive, frozenset({"metric", "slots", "all"})),
         "targets/pause": (pause, frozenset({"metric"})),
         "targets/resume": (resume, frozenset({"metric"})),
@@ -67,13 +67,25 @@ async def _read_body(request: Request, known: frozenset[str]) -> Body:
 
 
 def backfill(source: Source, body: Body, now: datetime) -> dict[str, Any]:
-    """Ask again for named slots, for a range, or for all gaps of the last day; a dry run only tells."""
-    all_gaps = _flag(body, "allGaps")
+    """Ask again for named slots, for a range, or for all gaps of the last day; a dry run only tells.
+
+    Whoever has seen a dry run orders what it told with its `asOf`: what has become missing since is left alone.
+    """
+    all_gaps, as_of = _flag(body, "allGaps"), _as_of(body, now)
     _refuse_beside("allGaps" if all_gaps else "slots", body, {"slots", "from", "to"})
-    repair = _plan_all_gaps(source, body, now) if all_gaps else _plan_named(source, body, now)
+    repair = _plan_all_gaps(source, body, as_of) if all_gaps else _plan_named(source, body, as_of)
     if _flag(body, "dryRun"):
-        return repair_json(repair, None, None)
-    return repair_json(repair, *carry_out(source, repair))
+        return repair_json(repair, as_of, None, None)
+    return repair_json(repair, as_of, *carry_out(source, repair))
+
+
+def _as_of(body: Body, now: datetime) -> datetime:
+    """The moment to plan for, in whole seconds: the wire knows no others."""
+    now = now.replace(microsecond=0)
+    as_of = parse_instant(body["asOf"], "asOf") if "asOf" in body else now
+    if not now - DAY <= as_of <= now:
+        raise InvalidInput("asOf", "must be of the last 24 hours; ask for a new preview")
+    return as_of
 
 
 def _plan_all_gaps(source: Source, body: Body, now: datetime) -> Repair:

@@ -42,14 +42,27 @@ class SlotTally:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetBehind:
+    """The polled target that lacks most of what it should have by now; where none lacks anything, the one whose
+    newest slot is the oldest."""
+
+    metric: str
+    newest_slot: datetime | None
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
 class Overview:
     """All numbers of the verdict and the tiles, over all targets."""
 
     now: datetime
     targets: int
+    polled: int
     paused: int
     last_minute: SlotTally
     newest_slot: datetime | None
+    furthest_behind: TargetBehind | None
+    targets_behind: int
     hour: Completeness
     day: Completeness
     lateness: Lateness
@@ -57,12 +70,14 @@ class Overview:
     gaps: int
     gap_slots: int
     late_after_ms: int = ONE_MACHINE.late_after_ms
+    first_tick: datetime | None = None  # of all targets, as long as nothing can be counted of any
 
 
 class Finding(Enum):
     """What the verdict's first phrase says about the last minute."""
 
     NO_TARGETS = "no_targets"
+    STARTING = "starting"
     NOTHING_DUE = "nothing_due"
     ALL_STORED = "all_stored"
     SOME_STORED = "some_stored"
@@ -86,9 +101,26 @@ def grace_seconds(target: PolledTarget) -> float:
 def recent_span(target: PolledTarget, back: timedelta, now: datetime) -> Span:
     """The slots of the last `back` that were due in time to be stored by now; none from before it was known."""
     latest = target.due(now, grace_seconds(target))
-    slots = int(back.total_seconds()) // target.interval_seconds
-    start = latest.end - timedelta(seconds=slots * target.interval_seconds)
+    start = latest.end - timedelta(seconds=slots_in(target, back) * target.interval_seconds)
     return Span(max(start, latest.start), latest.end, target.interval_seconds)
+
+
+def settling_span(target: PolledTarget, now: datetime) -> Span:
+    """The slots that are due but may still be on their way."""
+    settled, due = target.due(now, grace_seconds(target)), target.due(now)
+    return Span(settled.end, max(settled.end, due.end), target.interval_seconds)
+
+
+def slots_in(target: PolledTarget, back: timedelta) -> int:
+    """How many slots a target has in so long a time."""
+    return int(back.total_seconds()) // target.interval_seconds
+
+
+def seconds_behind(target: PolledTarget, newest_slot: datetime | None, now: datetime) -> int:
+    """For how long it has had nothing newer than its newest slot, though that should be stored by now."""
+    due = target.due(now, grace_seconds(target))
+    reached = due.start if newest_slot is None else newest_slot + timedelta(seconds=target.interval_seconds)
+    return max(0, int((due.end - reached).total_seconds()))
 
 
 def recent_spans(targets: Sequence[PolledTarget], back: timedelta, now: datetime) -> dict[str, Span]:
@@ -108,10 +140,10 @@ def _ceiling(instant: datetime, interval_seconds: int) -> datetime:
     return floor_to_slot(instant + timedelta(seconds=interval_seconds, microseconds=-1), interval_seconds)
 
 
-def tally_slots(span: Span, counts: SlotCounts) -> SlotTally:
-    """Where the slots of `span` are; what is accounted for nowhere is missing."""
+def tally_slots(span: Span, counts: SlotCounts, more: int = 0) -> SlotTally:
+    """Where the slots of `span` are, with so `more` that are stored; what is accounted for nowhere is missing."""
     missing = span.expected - counts.stored - counts.pending - counts.dead
-    return SlotTally(counts.stored, counts.pending, counts.dead, max(0, missing))
+    return SlotTally(counts.stored + more, counts.pending, counts.dead, max(0, missing))
 
 
 def add_tallies(tallies: Sequence[SlotTally]) -> SlotTally:
@@ -133,7 +165,7 @@ def add_completeness(parts: Iterable[Completeness]) -> Completeness:
 def judge(overview: Overview) -> Verdict:
     """The verdict: what happens now outranks what happened during the day."""
     finding = _finding(overview)
-    if finding in (Finding.NO_TARGETS, Finding.NOTHING_DUE):
+    if finding in (Finding.NO_TARGETS, Finding.STARTING, Finding.NOTHING_DUE):
         return Verdict(Level.IDLE, finding)
     minute = overview.last_minute
     if finding is Finding.STOPPED or minute.dead or minute.missing:
@@ -147,6 +179,8 @@ def _finding(overview: Overview) -> Finding:
     minute = overview.last_minute
     if not overview.targets:
         return Finding.NO_TARGETS
+    if overview.first_tick is not None:
+        return Finding.STARTING
     if not minute.expected:
         return Finding.NOTHING_DUE
     if minute.missing == minute.expected:
@@ -172,7 +206,7 @@ def tile_levels(overview: Overview) -> dict[TileKind, Level]:
     """Which of the tiles call for a look."""
     late = overview.lateness
     return {
-        TileKind.AGE: Level.IDLE if overview.newest_slot is None else _age_level(overview),
+        TileKind.AGE: _age_level(overview),
         TileKind.HOUR: _coverage_level(overview.hour),
         TileKind.DAY: _coverage_level(overview.day),
         TileKind.LATENESS: Level.IDLE if not late.polls else _good(late.p99_ms <= overview.late_after_ms),
@@ -183,9 +217,12 @@ def tile_levels(overview: Overview) -> dict[TileKind, Level]:
 
 
 def _age_level(overview: Overview) -> Level:
-    if not overview.last_minute.expected:
+    last = overview.furthest_behind
+    if last is None:
         return Level.IDLE
-    return Level.GOOD if overview.last_minute.stored else Level.BAD
+    if not last.seconds:
+        return Level.GOOD
+    return Level.NOTICE if last.seconds <= LAST_MINUTE.total_seconds() else Level.BAD
 
 
 def _coverage_level(completeness: Completeness) -> Level:

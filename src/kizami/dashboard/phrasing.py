@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil
 
 from kizami.coverage import Completeness
 from kizami.dashboard.grid import Cell
 from kizami.dashboard.overview import Finding, Level, Overview, SlotTally, TileKind, Verdict, tile_levels
 from kizami.dashboard.words import Words, number, percent
+
+NAME_END = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +27,23 @@ class Tile:
 
 def verdict_sentence(overview: Overview, verdict: Verdict, words: Words) -> str:
     """How things stand, in one sentence."""
-    first = _first_phrase(overview.last_minute, verdict.finding, words)
+    first = _first_phrase(overview, verdict.finding, words)
     facts = _facts(overview, words) if overview.day.expected else []
     rest = words("verdict.separator") + words("verdict.comma").join(facts) if facts else ""
     return first + rest + words("verdict.stop")
 
 
-def _first_phrase(minute: SlotTally, finding: Finding, words: Words) -> str:
+def level_word(verdict: Verdict, words: Words) -> str:
+    """The verdict in a word or two."""
+    is_starting = verdict.finding is Finding.STARTING
+    return words("verdict.level_starting" if is_starting else f"verdict.level_{verdict.level.value}")
+
+
+def _first_phrase(overview: Overview, finding: Finding, words: Words) -> str:
+    minute = overview.last_minute
     values: dict[str, object] = {}
+    if finding is Finding.STARTING and overview.first_tick is not None:
+        return _starting(overview.first_tick - overview.now, words)
     if finding is Finding.SOME_STORED:
         values["stored"] = number(minute.stored)
     if finding in (Finding.SOME_STORED, Finding.NONE_STORED):
@@ -38,6 +51,14 @@ def _first_phrase(minute: SlotTally, finding: Finding, words: Words) -> str:
     if finding in (Finding.NO_TARGETS, Finding.NOTHING_DUE):
         return words(f"verdict.{finding.value}")
     return words(f"verdict.{finding.value}", minute.expected, **values)
+
+
+def _starting(ahead: timedelta, words: Words) -> str:
+    # Whole seconds, rounded up: "in 0 s" would be now.
+    seconds = ceil(ahead.total_seconds())
+    if seconds <= 0:
+        return words("verdict.starting_asked")
+    return words("verdict.starting", ahead=words.duration(seconds))
 
 
 def _rest(minute: SlotTally, words: Words) -> str:
@@ -59,8 +80,8 @@ def tiles_of(overview: Overview, words: Words) -> list[Tile]:
     """The tiles, in their order."""
     texts = {
         TileKind.AGE: _age(overview, words),
-        TileKind.HOUR: _coverage(overview.hour, words),
-        TileKind.DAY: _coverage(overview.day, words),
+        TileKind.HOUR: _coverage(overview.hour, overview, words),
+        TileKind.DAY: _coverage(overview.day, overview, words),
         TileKind.LATENESS: _lateness(overview, words),
         TileKind.QUEUE: _queue(overview, words),
         TileKind.DEAD: _dead(overview, words),
@@ -71,23 +92,43 @@ def tiles_of(overview: Overview, words: Words) -> list[Tile]:
 
 
 def _age(overview: Overview, words: Words) -> tuple[str, str]:
-    if overview.newest_slot is None:
-        return words("unit.none"), words("tile.age_none")
+    last = overview.furthest_behind
+    if last is None:
+        value = _age_value(overview, overview.newest_slot, words)
+        return value, words("tile.age_none" if overview.newest_slot is None else "tile.age_unpolled")
+    value = _age_value(overview, last.newest_slot, words)
+    if overview.polled == 1:
+        return value, words("tile.age_note", 1)
+    if not last.seconds:
+        return value, words("tile.age_note", overview.polled)
+    behind = words("tile.age_behind", overview.targets_behind, targets=number(overview.polled))
+    return value, words("tile.age_target", metric=_short(last.metric), behind=behind)
+
+
+def _age_value(overview: Overview, slot: datetime | None, words: Words) -> str:
+    if slot is None:
+        return words("unit.none")
     # A slot is whole seconds: fractions of its age would only flicker.
-    age = words.duration(int((overview.now - overview.newest_slot).total_seconds()))
-    return words("tile.age_value", age=age), words("tile.age_note", overview.targets)
+    return words("tile.age_value", age=words.duration(int((overview.now - slot).total_seconds())))
 
 
-def _coverage(part: Completeness, words: Words) -> tuple[str, str]:
+def _short(name: str) -> str:
+    """A name that fits a tile: its ends tell more than its middle."""
+    return name if len(name) <= 2 * NAME_END else f"{name[: NAME_END - 1]}…{name[-NAME_END:]}"
+
+
+def _coverage(part: Completeness, overview: Overview, words: Words) -> tuple[str, str]:
     if not part.expected:
-        return words("unit.none"), words("tile.nothing_expected")
+        is_starting = overview.first_tick is not None
+        return words("unit.none"), words("tile.first_slot" if is_starting else "tile.nothing_expected")
     return percent(part), words("tile.of", stored=number(part.stored), expected=number(part.expected))
 
 
 def _lateness(overview: Overview, words: Words) -> tuple[str, str]:
     late = overview.lateness
     if not late.polls:
-        return words("unit.none"), words("tile.lateness_none")
+        is_starting = overview.first_tick is not None
+        return words("unit.none"), words("tile.lateness_first" if is_starting else "tile.lateness_none")
     value = f"{words.milliseconds(late.p50_ms)} / {words.milliseconds(late.p99_ms)}"
     return value, words("tile.lateness_note", late.polls)
 

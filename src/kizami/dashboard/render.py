@@ -15,8 +15,8 @@ from markupsafe import Markup
 
 from kizami.dashboard.chart import RANGES
 from kizami.dashboard.grid import GLYPHS, Row
-from kizami.dashboard.overview import Level
-from kizami.dashboard.phrasing import cell_text, tiles_of, verdict_sentence
+from kizami.dashboard.overview import DAY, Level
+from kizami.dashboard.phrasing import cell_text, level_word, tiles_of, verdict_sentence
 from kizami.dashboard.screen import Screen
 from kizami.dashboard.snapshot import LISTED, FoundGap
 from kizami.dashboard.wire import moment
@@ -118,8 +118,8 @@ def render_parts(screen: Screen, words: Words) -> Parts:
 
 def page_title(screen: Screen, words: Words) -> str:
     """What the browser's tab says."""
-    level = screen.verdict.level
-    return f"{_TITLE_MARKS[level]} {words(f'verdict.level_{level.value}')} – kizami"
+    verdict = screen.verdict
+    return f"{_TITLE_MARKS[verdict.level]} {level_word(verdict, words)} – kizami"
 
 
 def _context(screen: Screen, words: Words) -> dict[str, Any]:
@@ -132,12 +132,20 @@ def _context(screen: Screen, words: Words) -> dict[str, Any]:
 
     return {
         "screen": screen,
+        "level_word": level_word(screen.verdict, words),
         "sentence": verdict_sentence(overview, screen.verdict, words),
         "tiles": tiles_of(overview, words),
         "cell_text": lambda cell: cell_text(cell, words),
         "show_gap": show_gap,
+        "gap_key": lambda found: gap_key(found, screen.now),
         **_HELPERS,
     }
+
+
+def gap_key(found: FoundGap, now: datetime) -> str:
+    """What a gap is known by: its first slot, or, as that moves with the clock, that the day begins in it."""
+    is_cut = found.gap.start - (now - DAY) < timedelta(seconds=found.interval_seconds)
+    return f"{'' if is_cut else moment(found.gap.start)} {found.metric}"
 
 
 def row_id(row: Row) -> str:

@@ -17,7 +17,7 @@ from kizami.dashboard.source import PolledTarget, Source
 from kizami.dashboard.wire import moment
 from kizami.readings import DeadLetter
 from kizami.sender import message_for_slot
-from kizami.slots import Window
+from kizami.slots import Window, shift
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,18 @@ class Repair:
     def missing_slots(self) -> int:
         return sum(gap.slots for gap in self.gaps)
 
+    @property
+    def edges(self) -> list[datetime]:
+        """The first and the last slot of every gap, and the slots that are dead."""
+        firsts = [gap.start for gap in self.gaps]
+        lasts = [shift(gap.end, -target.interval_seconds) for target, gaps in self.missing.items() for gap in gaps]
+        return [*firsts, *lasts, *(letter.slot for letter in self.dead)]
+
 
 def plan_repair(
     source: Source, target: PolledTarget, window: Window, wanted: Collection[datetime] | None, now: datetime
 ) -> Repair:
-    """The repair of the wanted slots of a window, or of all of them."""
+    """The repair of the wanted slots of a window, or of all of them, as it was planned at `now`."""
     details = source.slot_details(target.name, window.start, window.end)
     cells = cells_between(target, window.start, window.end, details, now)
     states: dict[CellState, list[datetime]] = {state: [] for state in CellState}
@@ -53,11 +60,15 @@ def plan_repair(
     gaps = [_slot_gap(target, slot) for slot in states[CellState.MISSING]]
     return Repair(
         missing={target: gaps} if gaps else {},
-        dead=[letter for letter in details.dead if letter.slot in dead],
+        dead=[letter for letter in details.dead if letter.slot in dead and not _died_after(letter, now)],
         stored=sum(len(states[state]) for state in STORED_STATES),
         pending=len(states[CellState.PENDING]),
         other=len(states[CellState.AHEAD]) + len(states[CellState.UNKNOWN]),
     )
+
+
+def _died_after(letter: DeadLetter, second: datetime) -> bool:
+    return letter.died_at is not None and letter.died_at >= shift(second, 1)
 
 
 def _slot_gap(target: PolledTarget, slot: datetime) -> Gap:
@@ -78,14 +89,15 @@ def carry_out(source: Source, repair: Repair) -> tuple[int, int]:
     return sent, source.redrive(repair.dead) if repair.dead else 0
 
 
-def repair_json(repair: Repair, sent: int | None, redriven: int | None) -> dict[str, Any]:
+def repair_json(repair: Repair, as_of: datetime, sent: int | None, redriven: int | None) -> dict[str, Any]:
     """What it comes to; before it is done nothing has been sent or redriven."""
-    starts = [gap.start for gap in repair.gaps] + [letter.slot for letter in repair.dead]
+    edges = repair.edges
     return {
         "dryRun": sent is None,
+        "asOf": moment(as_of),
         "metrics": sorted({target.name for target in repair.missing} | {letter.metric for letter in repair.dead}),
-        "first": moment(min(starts, default=None)),
-        "last": moment(max(starts, default=None)),
+        "first": moment(min(edges, default=None)),
+        "last": moment(max(edges, default=None)),
         "missing": repair.missing_slots,
         "dead": len(repair.dead),
         "stored": repair.stored,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
-from kizami.coverage import Completeness, Gap
+from kizami.coverage import Completeness, Gap, with_arrivals
 from kizami.dashboard.overview import (
     DAY,
     HOUR,
@@ -15,15 +16,19 @@ from kizami.dashboard.overview import (
     LATENESS_RANGE,
     Overview,
     SlotTally,
+    TargetBehind,
     add_completeness,
     add_tallies,
     recent_spans,
+    seconds_behind,
+    settling_span,
+    slots_in,
     span_within,
     tally_slots,
 )
 from kizami.dashboard.source import ONE_MACHINE, CompanyState, PolledTarget, Polling, Source, UnknownTarget
 from kizami.readings import DeadLetter
-from kizami.slots import Window
+from kizami.slots import Window, shift
 
 LISTED = 50  # rows of a list on the page; its JSON has them all
 
@@ -48,6 +53,8 @@ class TargetStatus:
     newest_slot: datetime | None
     minute: SlotTally
     day: Completeness
+    arrived: int
+    seconds_behind: int
 
     @property
     def condition(self) -> TargetCondition:
@@ -120,15 +127,33 @@ def target_statuses(source: Source, now: datetime) -> dict[str, TargetStatus]:
     counts = source.slot_counts(minutes)
     days = source.completeness(recent_spans(targets, DAY, now))
     newest = source.newest_slots()
-    return {
-        target.name: TargetStatus(
+    arrived = _arrivals(source, targets, days, now)
+
+    def status_of(target: PolledTarget) -> TargetStatus:
+        name = target.name
+        more = min(arrived[name], slots_in(target, LAST_MINUTE) - minutes[name].expected)
+        return TargetStatus(
             target,
-            newest.get(target.name),
-            tally_slots(minutes[target.name], counts[target.name]),
-            days[target.name],
+            newest.get(name),
+            tally_slots(minutes[name], counts[name], more),
+            with_arrivals(days[name], arrived[name], slots_in(target, DAY)),
+            arrived[name],
+            seconds_behind(target, newest.get(name), now),
         )
-        for target in targets
-    }
+
+    return {target.name: status_of(target) for target in targets}
+
+
+def _arrivals(
+    source: Source, targets: Sequence[PolledTarget], days: Mapping[str, Completeness], now: datetime
+) -> Counter[str]:
+    """How many slots of each target are stored already that might still be on their way; only the targets that are
+    too young to fill the day are asked for."""
+    young = [target for target in targets if days[target.name].expected < slots_in(target, DAY)]
+    spans = {target.name: settling_span(target, now) for target in young}
+    spans = {name: span for name, span in spans.items() if span.expected}
+    found = source.completeness(spans) if spans else {}
+    return Counter({name: part.stored for name, part in found.items()})
 
 
 def find_gaps_in(source: Source, targets: Sequence[PolledTarget], window: Window, now: datetime) -> list[FoundGap]:
@@ -151,17 +176,38 @@ def _overview(
     polled = [status for status in statuses.values() if status.target.is_on]
     paused = [target for target in targets if target.polling is Polling.PAUSED]
     newest = [status.newest_slot for status in statuses.values() if status.newest_slot is not None]
+    hours = source.completeness(recent_spans([status.target for status in polled], HOUR, now))
+    is_starting = polled and not any(status.day.expected for status in polled)
     return Overview(
         now=now,
         targets=len(targets),
+        polled=len(polled),
         paused=len(paused),
         last_minute=add_tallies([status.minute for status in polled]),
         newest_slot=max(newest, default=None),
-        hour=add_completeness(source.completeness(recent_spans(_on(targets), HOUR, now)).values()),
+        furthest_behind=_furthest_behind(polled),
+        targets_behind=sum(status.seconds_behind > 0 for status in polled),
+        hour=add_completeness(
+            with_arrivals(hours[each.target.name], each.arrived, slots_in(each.target, HOUR)) for each in polled
+        ),
         day=add_completeness(status.day for status in polled),
         lateness=source.lateness(now - LATENESS_RANGE, now),
         queue=source.queue_depth(now),
         gaps=len(gaps),
         gap_slots=sum(entry.gap.slots for entry in gaps),
         late_after_ms=max((target.pace.late_after_ms for target in targets), default=ONE_MACHINE.late_after_ms),
+        first_tick=min(_first_tick(status.target) for status in polled) if is_starting else None,
     )
+
+
+def _furthest_behind(polled: Sequence[TargetStatus]) -> TargetBehind | None:
+    """None as long as no target has a slot or should have one."""
+    found = [status for status in polled if status.newest_slot is not None or status.seconds_behind]
+    if not found:
+        return None
+    last = min(found, key=lambda status: (-status.seconds_behind, status.newest_slot or status.target.first_slot))
+    return TargetBehind(last.target.name, last.newest_slot, last.seconds_behind)
+
+
+def _first_tick(target: PolledTarget) -> datetime:
+    return shift(target.first_slot, target.lag_seconds)

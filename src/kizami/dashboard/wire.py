@@ -54,6 +54,10 @@ STATUS_COLUMNS = (
     "lastMinuteMissing",
     "newestSlot",
     "newestAgeSeconds",
+    "furthestBehind",
+    "furthestBehindSlot",
+    "furthestBehindAgeSeconds",
+    "targetsBehind",
     "stored1h",
     "expected1h",
     "stored24h",
@@ -78,7 +82,8 @@ def moment(instant: datetime | None) -> str | None:
 
 def status_json(overview: Overview, verdict: Verdict, sentence: str) -> dict[str, Any]:
     """The verdict and its numbers."""
-    minute, newest = overview.last_minute, overview.newest_slot
+    minute, newest, last = overview.last_minute, overview.newest_slot, overview.furthest_behind
+    last_slot = None if last is None else last.newest_slot
     values = (
         moment(overview.now),
         verdict.level.value,
@@ -92,7 +97,11 @@ def status_json(overview: Overview, verdict: Verdict, sentence: str) -> dict[str
         minute.dead,
         minute.missing,
         moment(newest),
-        None if newest is None else round((overview.now - newest).total_seconds(), 3),
+        _age(overview.now, newest),
+        None if last is None else last.metric,
+        moment(last_slot),
+        _age(overview.now, last_slot),
+        overview.targets_behind,
         *_parts(overview.hour),
         *_parts(overview.day),
         overview.lateness.polls,
@@ -107,6 +116,10 @@ def status_json(overview: Overview, verdict: Verdict, sentence: str) -> dict[str
         overview.gap_slots,
     )
     return dict(zip(STATUS_COLUMNS, values, strict=True))
+
+
+def _age(now: datetime, slot: datetime | None) -> float | None:
+    return None if slot is None else round((now - slot).total_seconds(), 3)
 
 
 def _parts(completeness: Completeness) -> tuple[int, int]:

@@ -37,7 +37,7 @@ function localize(root) {
 
 // ---- Renewing parts of the page in place, so that focus and selection stay where they are
 
-const KEPT = new Set(["aria-selected", "tabindex"]);
+const KEPT = new Set(["aria-selected", "aria-disabled", "tabindex"]);
 
 function renew(element, html) {
   const template = document.createElement("template");
@@ -60,12 +60,80 @@ function patch(old, fresh) {
   for (const { name, value } of fresh.attributes) {
     if (!(KEPT.has(name) && old.hasAttribute(name)) && old.getAttribute(name) !== value) old.setAttribute(name, value);
   }
-  const olds = [...old.childNodes];
-  const news = [...fresh.childNodes];
-  news.forEach((node, index) => (index < olds.length ? patch(olds[index], node) : old.append(node)));
-  olds.slice(news.length).forEach((node) => node.remove());
+  patchChildren(old, fresh);
   // A field that was typed into no longer heeds its attribute.
   if (["SELECT", "INPUT"].includes(old.nodeName)) old.value = fresh.value;
+}
+
+// A child stays the element that it is as long as it stands for the same thing: what comes or goes beside it must not
+// make the button that a reader is about to press another's.
+function patchChildren(old, fresh) {
+  let next = old.firstChild;
+  for (const node of [...fresh.childNodes]) {
+    const same = findSame(next, node);
+    if (!same) {
+      old.insertBefore(node, next);
+      continue;
+    }
+    while (next !== same) next = removed(next);
+    next = same.nextSibling;
+    patch(same, node);
+  }
+  while (next) next = removed(next);
+}
+
+function removed(node) {
+  const { nextSibling } = node;
+  node.remove();
+  return nextSibling;
+}
+
+const identity = (node) => node.dataset?.key ?? node.id;
+
+// Text may stand anywhere: only the one that is next is the same.
+function findSame(from, node) {
+  const isSame = (other) => other.nodeName === node.nodeName && identity(other) === identity(node);
+  if (node.nodeType !== Node.ELEMENT_NODE) return from && isSame(from) ? from : null;
+  let found = from;
+  while (found && !isSame(found)) found = found.nextSibling;
+  return found;
+}
+
+// ---- Focus: who is at the keyboard stays where they are, or, if that is gone, next to it
+
+const isUsable = (element) => element?.isConnected && element.checkVisibility();
+
+// An element, its likes in the same panel (those that follow it first), and where to go if none of them is left.
+function placeOf(element) {
+  const panel = element.closest("section, header");
+  const isOfGrid = element.closest("#grid, #selection");
+  const kindOf = (other) => `${other.parentElement?.nodeName} ${other.nodeName} ${other.dataset.action}`;
+  const inside = panel && !isOfGrid ? [...panel.querySelectorAll(element.nodeName)] : [element];
+  const likes = inside.filter((other) => kindOf(other) === kindOf(element));
+  const at = likes.indexOf(element);
+  return {
+    element,
+    likes: [...likes.slice(at), ...likes.slice(0, at).reverse()],
+    refuges: () => [
+      isOfGrid && document.querySelector('#grid td[tabindex="0"]'),
+      element.id === "backfill-range" && $("chart"),
+      panel?.querySelector(".head [data-action]"),
+      panel,
+    ],
+  };
+}
+
+function goTo(place) {
+  const found = [...place.likes, ...place.refuges()].find((element) => element && isUsable(element));
+  if (found?.nodeName === "SECTION") found.tabIndex = -1;
+  found?.focus();
+}
+
+function keepFocus(change) {
+  const focused = document.activeElement;
+  const place = focused && focused !== document.body ? placeOf(focused) : null;
+  change();
+  if (place && !(document.activeElement === focused && isUsable(focused))) goTo(place);
 }
 
 function renewRows(rows, order) {
@@ -134,8 +202,10 @@ function setLive(state, text) {
 function show(page) {
   setLive("connected", say("live", "connected"));
   document.title = page.title;
-  for (const [id, html] of Object.entries(page.parts)) renew($(id), html);
-  renewRows(page.rows, page.order);
+  keepFocus(() => {
+    for (const [id, html] of Object.entries(page.parts)) renew($(id), html);
+    renewRows(page.rows, page.order);
+  });
   if (page.level !== level) $("announcer").textContent = $("verdict-sentence").textContent;
   level = page.level;
   chart.follow(page.tail, page.holes);
@@ -381,7 +451,7 @@ const chart = {
       highest: data.highest.reduce((most, value) => Math.max(most, value ?? 0), 0).toLocaleString("en"),
       mean: (stored ? total / stored : 0).toLocaleString("en", { maximumFractionDigits: 2 }),
     });
-    $("backfill-range").hidden = !this.lacking().length;
+    keepFocus(() => { $("backfill-range").hidden = !this.lacking().length; });
     if (this.plot?.cursor.idx == null) $("readout").replaceChildren(...this.scaleNote());
   },
 
@@ -485,7 +555,7 @@ const grid = {
 
   clear() {
     this.selected.clear();
-    this.refresh();
+    keepFocus(() => this.refresh());
   },
 
   focus(cell) {
@@ -573,8 +643,11 @@ async function post(path, body) {
   return result;
 }
 
+let opener;
+
 function ask({ heading, facts = [], note = "", confirm }) {
   const dialog = $("dialog");
+  const place = placeOf(opener);
   $("dialog-heading").textContent = heading;
   $("dialog-facts").replaceChildren(...facts.flatMap(([label, value]) => [text("dt", label), text("dd", value)]));
   $("dialog-note").textContent = note;
@@ -583,10 +656,15 @@ function ask({ heading, facts = [], note = "", confirm }) {
   dialog.returnValue = "";
   dialog.showModal();
   return new Promise((resolve) => {
-    dialog.addEventListener("close", () => resolve(dialog.returnValue === "confirm"), { once: true });
+    dialog.addEventListener("close", () => {
+      goTo(place);
+      resolve(dialog.returnValue === "confirm");
+    }, { once: true });
   });
 }
 
+// More names than this would push the buttons off the screen.
+const NAMED = 3;
 let toastTimer;
 
 function toast(message, failed = false) {
@@ -596,13 +674,18 @@ function toast(message, failed = false) {
   toastTimer = setTimeout(() => { $("toast").textContent = ""; }, failed ? 12000 : 6000);
 }
 
+function namesOf(metrics) {
+  const names = metrics.slice(0, NAMED).join(", ");
+  return metrics.length > NAMED ? say("action", "preview_targets", { names, n: metrics.length - NAMED }) : names;
+}
+
 async function backfill(wanted) {
   const plan = await post("backfill", { ...wanted, dryRun: true });
   const slots = plan.missing + plan.dead;
-  const facts = [["preview_target", plan.metrics.join(", ")]];
+  const facts = [["preview_target", namesOf(plan.metrics)]];
   if (slots) {
     const [start, end] = [clock(plan.first, "full"), clock(plan.last, "full")];
-    facts.push(["preview_range", start === end ? start : say("action", "preview_range_text", { start, end })]);
+    facts.push(start === end ? ["preview_slot", start] : ["preview_range", say("action", "preview_range_text", { start, end })]);
   }
   for (const kind of ["missing", "dead", "stored", "pending", "other"]) {
     if (plan[kind]) facts.push([`preview_${kind}`, plan[kind].toLocaleString("en")]);
@@ -614,13 +697,13 @@ async function backfill(wanted) {
     confirm: slots ? say("action", "confirm") : null,
   });
   if (!agreed) return;
-  const done = await post("backfill", wanted);
+  const done = await post("backfill", { ...wanted, asOf: plan.asOf });
   toast(say("action", "sent", { n: done.sent + done.redriven }));
   grid.clear();
 }
 
 async function redrive(wanted, n) {
-  const facts = wanted.slots ? [[words.action.preview_target, wanted.metric], [words.action.preview_range, clock(wanted.slots[0], "full")]] : [];
+  const facts = wanted.slots ? [[words.action.preview_target, wanted.metric], [words.action.preview_slot, clock(wanted.slots[0], "full")]] : [];
   const agreed = await ask({
     heading: say("action", "redrive_title", { n }),
     facts,
@@ -657,14 +740,17 @@ const actions = {
   "resume": ({ metric }) => resume(metric),
 };
 
+// A button that is really disabled would lose the focus.
 async function act(button, action) {
-  button.disabled = true;
+  if (button.ariaDisabled) return;
+  button.ariaDisabled = "true";
+  opener = button;
   try {
     await action();
   } catch (error) {
     toast(say("action", "failed", { reason: error.message }), true);
   } finally {
-    button.disabled = false;
+    button.ariaDisabled = null;
   }
 }
 
@@ -738,6 +824,11 @@ function setZone(chosen) {
   chart.recreate();
   connect();
 }
+
+$("dialog").addEventListener("pointerdown", ({ clientX, clientY, currentTarget }) => {
+  const { left, right, top, bottom } = currentTarget.getBoundingClientRect();
+  if (clientX < left || clientX > right || clientY < top || clientY > bottom) currentTarget.close("");
+});
 
 $("grid-scroll").addEventListener("keydown", (event) => grid.onKey(event));
 $("grid-scroll").addEventListener("pointerdown", (event) => grid.onPress(event));
