@@ -139,6 +139,7 @@ def test_status_tells_the_same_as_far_as_aws_can_tell(
     words = aws("status").out
     assert "queue     1 waiting, 2 planned, 0 in flight\n" in words
     assert "daemon" not in words
+    assert there["daemon"] is None
 
 
 def test_lateness_on_aws_is_that_of_live_records(aws: OnAws, monkeypatch: pytest.MonkeyPatch) -> None:
