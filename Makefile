@@ -1,6 +1,6 @@
 # Every target sets up what it needs in .venv; a second run finds it done.
 .DEFAULT_GOAL := help
-.PHONY: help up test campaign check fmt openapi screenshots synth bootstrap diff deploy import destroy bench bench-lambda clean lock
+.PHONY: help up test campaign check fmt openapi dist screenshots synth bootstrap diff deploy import destroy bench bench-lambda clean lock
 
 PYTHON ?= python3
 VENV := .venv
@@ -42,6 +42,9 @@ fmt: $(VENV)/.dev  ## put the code into its one format
 openapi: $(VENV)/.dev  ## write the openapi.json that the mock API serves from docs/openapi.yaml
 	@$(BIN)/python -c 'import json, yaml; json.dump(yaml.safe_load(open("docs/openapi.yaml")), \
 	  open("src/kizami/mock_api/openapi.json", "w"), indent=1)'
+
+dist: $(VENV)/.runtime  ## build the wheel into dist: the `kizami` command with all that it needs
+	@$(BIN)/python -c 'import os, flit_core.buildapi as b; os.makedirs("dist", exist_ok=True); print("dist/" + b.build_wheel("dist"))'
 
 screenshots: $(VENV)/.dev  ## take the pictures of the dashboard in docs/images anew; ten minutes, needs Chromium
 	@$(BIN)/python docs/make_screenshots.py
