@@ -1,6 +1,6 @@
 # Every target sets up what it needs in .venv; a second run finds it done.
 .DEFAULT_GOAL := help
-.PHONY: help up test campaign check fmt openapi dist screenshots synth bootstrap diff deploy import destroy bench bench-lambda clean lock
+.PHONY: help up test quick one campaign check fmt openapi dist screenshots synth bootstrap diff deploy import destroy bench bench-lambda clean lock
 
 PYTHON ?= python3
 VENV := .venv
@@ -23,6 +23,13 @@ up: $(VENV)/.runtime  ## run the whole pipeline here, with live data
 
 test: $(VENV)/.dev $(MINISTACK)/.done  ## run the tests
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --hypothesis-seed=1
+
+quick: $(VENV)/.dev  ## run the unit and property tests, in under a minute
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --hypothesis-seed=1 tests/unit tests/property
+
+one: $(VENV)/.dev  ## run one test, file or folder: make one T=tests/unit/test_slots.py::test_name
+	@test -n "$(T)" || { echo "make one needs a test: make one T=tests/unit/test_slots.py" >&2; exit 2; }
+	@$(BIN)/python -m pytest --hypothesis-seed=1 $(T)
 
 campaign: $(VENV)/.dev  ## the long tests: a power loss at every write, a hundred kills, properties on new examples
 	@KIZAMI_CRASH_POINTS=1000000 KIZAMI_KILLS=100 $(BIN)/python -m pytest -o timeout=3600 \
