@@ -35,7 +35,7 @@ class Profile(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The values that may differ between deployments; docs/operations.md lists each beside the seed's."""
+    """The values that may differ between deployments; docs/operations.md has each beside the original one."""
 
     stack_name: str = "DataCollectionSchedulerStack"
     region: str = "us-east-1"

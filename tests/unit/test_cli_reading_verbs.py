@@ -194,7 +194,7 @@ class TestStatus:
         assert document["coverage"]["hour"]["expected"] == 3 * SLOTS
         assert document["lateness"]["p99Ms"] == 7
         assert document["daemon"] == {"running": False, "pid": None}
-        assert document["queue"] == {"waiting": 0, "delayed": 0, "inFlight": 0, "oldestAgeSeconds": 0.0}
+        assert document["queue"] == {"waiting": 0, "planned": 0, "inFlight": 0, "oldestAgeSeconds": 0.0}
 
     def test_what_is_paused_or_no_longer_configured_is_not_expected(self, kizami: Command) -> None:
         Path("kizami.toml").write_text(

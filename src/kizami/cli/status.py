@@ -157,7 +157,7 @@ def overview_fields(overview: Overview) -> dict[str, Any]:
         "lateness": {"polls": late.polls, "p50Ms": late.p50_ms, "p99Ms": late.p99_ms, "maxMs": late.max_ms},
         "queue": {
             "waiting": queue.waiting,
-            "delayed": queue.delayed,
+            "planned": queue.delayed,
             "inFlight": queue.in_flight,
             "oldestAgeSeconds": queue.oldest_age_seconds,
         },

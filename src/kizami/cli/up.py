@@ -69,7 +69,7 @@ def _limit(flag: str, variable: str, kind: click.ParamType[Any], words: str) -> 
     _SECONDS,
     "The wait before attempt two; then 4, 16 … times it.",
 )
-@_limit("--visibility-seconds", "KIZAMI_VISIBILITY_SECONDS", _SECONDS, "How long a message in hand is hidden.")
+@_limit("--visibility-seconds", "KIZAMI_VISIBILITY_SECONDS", _SECONDS, "How long a message in flight is hidden.")
 @_limit("--backfill-per-second", "KIZAMI_BACKFILL_PER_SECOND", _COUNT, "Retries and backfill a second, at most.")
 def command(
     config: Path | None,
