@@ -1,6 +1,6 @@
 # Every target sets up what it needs in .venv; a second run finds it done.
 .DEFAULT_GOAL := help
-.PHONY: help up test campaign check fmt openapi screenshots synth bootstrap diff deploy import destroy bench soak bench-lambda clean lock
+.PHONY: help up test quick one campaign check fmt openapi dist screenshots synth bootstrap diff deploy import destroy bench soak bench-lambda clean lock
 
 PYTHON ?= python3
 VENV := .venv
@@ -24,6 +24,13 @@ up: $(VENV)/.runtime  ## run the whole pipeline here, with live data
 test: $(VENV)/.dev $(MINISTACK)/.done  ## run the tests
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --hypothesis-seed=1
 
+quick: $(VENV)/.dev  ## run the unit and property tests, in under a minute
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --hypothesis-seed=1 tests/unit tests/property
+
+one: $(VENV)/.dev  ## run one test, file or folder: make one T=tests/unit/test_slots.py::test_name
+	@test -n "$(T)" || { echo "make one needs a test: make one T=tests/unit/test_slots.py" >&2; exit 2; }
+	@$(BIN)/python -m pytest --hypothesis-seed=1 $(T)
+
 campaign: $(VENV)/.dev  ## the long tests: a power loss at every write, a hundred kills, properties on new examples
 	@KIZAMI_CRASH_POINTS=1000000 KIZAMI_KILLS=100 $(BIN)/python -m pytest -o timeout=3600 \
 	  tests/simulation/test_crash_points.py tests/simulation/test_faults.py
@@ -42,6 +49,9 @@ fmt: $(VENV)/.dev  ## put the code into its one format
 openapi: $(VENV)/.dev  ## write the openapi.json that the mock API serves from docs/openapi.yaml
 	@$(BIN)/python -c 'import json, yaml; json.dump(yaml.safe_load(open("docs/openapi.yaml")), \
 	  open("src/kizami/mock_api/openapi.json", "w"), indent=1)'
+
+dist: $(VENV)/.runtime  ## build the wheel into dist: the `kizami` command with all that it needs
+	@$(BIN)/python -c 'import os, flit_core.buildapi as b; os.makedirs("dist", exist_ok=True); print("dist/" + b.build_wheel("dist"))'
 
 screenshots: $(VENV)/.dev  ## take the pictures of the dashboard in docs/images anew; ten minutes, needs Chromium
 	@$(BIN)/python docs/make_screenshots.py

@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
 
@@ -59,7 +60,7 @@ def taken(body: str) -> dict[str, str]:
     return {"MessageId": "00000000-0000-0000-0000-000000000000", "MD5OfMessageBody": digest}
 
 
-ANSWERS = {
+ANSWERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "SendMessage": lambda asked: taken(asked["MessageBody"]),
     "SendMessageBatch": lambda asked: {
         "Successful": [{"Id": entry["Id"], **taken(entry["MessageBody"])} for entry in asked["Entries"]]

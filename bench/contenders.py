@@ -88,7 +88,7 @@ class Kizami(Contender):
     def stored(self, since_ms: float, until_ms: float) -> int | None:
         connection = apsw.Connection(str(self.directory / "kizami.db"), flags=apsw.SQLITE_OPEN_READONLY)
         offsets = {str(number): offset for number, offset in self._offset_rows()}
-        connection.create_scalar_function("offset", lambda number: offsets[str(number)], 1, deterministic=True)
+        connection.create_scalar_function("offset", lambda *number: offsets[str(number[0])], 1, deterministic=True)
         sql = "SELECT count(*) FROM slots WHERE (slot + 5) * 1000 + offset(metric_id) BETWEEN ? AND ?"
         return int(connection.execute(sql, (since_ms, until_ms)).get)
 

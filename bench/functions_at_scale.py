@@ -59,13 +59,20 @@ def row(metric: str, slot: datetime) -> dict[str, Any]:
     return {"metricName": {"S": metric}, "slotTime": text, "count": {"N": "1"}, "collectedAt": text}
 
 
+def header(head: str, pattern: str) -> str:
+    """What the pattern's group finds in a request's head."""
+    found = re.search(pattern, head, re.IGNORECASE)
+    assert found is not None, head
+    return found[1]
+
+
 async def serve(holes: bool) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
-                length = int(re.search(r"(?i)content-length: (\d+)", head)[1])
-                operation = re.search(r"(?i)x-amz-target: \S+\.(\w+)", head)[1]
+                length = int(header(head, r"content-length: (\d+)"))
+                operation = header(head, r"x-amz-target: \S+\.(\w+)")
                 request = json.loads(await reader.readexactly(length))
                 body = json.dumps(answer(operation, request, holes)).encode()
                 await asyncio.sleep(ANSWER_SECONDS)
@@ -99,6 +106,7 @@ def run(targets: int, holes: bool, folder: str) -> None:
     with subprocess.Popen(
         [sys.executable, __file__, "--serve", *(["--holes"] if holes else [])], stdout=subprocess.PIPE, text=True
     ) as server:
+        assert server.stdout is not None
         endpoint = f"http://127.0.0.1:{int(server.stdout.readline())}"
         os.environ |= {
             "KIZAMI_CONFIG": str(config),

@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import cast
 
 import uvloop
 
@@ -27,7 +28,7 @@ class Api(asyncio.Protocol):
     """One connection; a request always fits one read here."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's own is one by what it can do
 
     def data_received(self, data: bytes) -> None:
         arrived = time.time()

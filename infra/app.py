@@ -20,7 +20,7 @@ def main(arguments: Sequence[str]) -> None:
     """Synthesize into the directory that the `cdk` command names, else into cdk.out."""
     directory = os.environ.get("CDK_OUTDIR")
     try:
-        stack = synthesize(read_context(arguments), directory or "cdk.out")
+        stack = synthesize(read_context(arguments), directory or "cdk.out", os.environ)
     except ConfigurationError as error:
         sys.stderr.write(f"kizami: {error}\n")
         sys.exit(CONFIGURATION)
@@ -32,10 +32,10 @@ def main(arguments: Sequence[str]) -> None:
         sys.stdout.write(f"cdk.out/{stack.template_file}\n")
 
 
-def synthesize(context: Mapping[str, str], directory: str) -> Stack:
+def synthesize(context: Mapping[str, str], directory: str, environment: Mapping[str, str] | None = None) -> Stack:
     """The stack, its template written; an AwsSolutions finding that nobody acknowledged with a reason fails it."""
     app = App(outdir=directory, context=dict(context))
-    settings = settings_from_context(app.node.get_all_context())
+    settings = settings_from_context(app.node.get_all_context(), environment)
     stack = DataCollectionSchedulerStack(app, settings.stack_name, settings)
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     app.synth()

@@ -16,7 +16,7 @@ from kizami.targets import SecretReference, Target
 
 
 class Collecting(Construct):
-    """The Collector and its event sources; one message an invocation."""
+    """The Collector and its event sources; one message per invocation."""
 
     def __init__(
         self,

@@ -68,7 +68,7 @@ def _queue(schedule: SubMinuteSchedule) -> cloudwatch.GraphWidget:
     return _graph(
         "Queue: messages and age of the oldest in s",
         [
-            queue.metric_approximate_number_of_messages_delayed(label="delayed"),
+            queue.metric_approximate_number_of_messages_delayed(label="planned"),
             queue.metric_approximate_number_of_messages_visible(label="due"),
             queue.metric_approximate_number_of_messages_not_visible(label="in flight"),
         ],

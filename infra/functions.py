@@ -15,6 +15,7 @@ from constructs import Construct
 
 from infra.findings import acknowledge
 from infra.foundation import Foundation
+from infra.package import require_packaged
 from infra.settings import MEMORY_MB
 
 RUNTIME = lambda_.Runtime.PYTHON_3_14
@@ -83,7 +84,7 @@ def make_function(
         id,
         runtime=RUNTIME,
         architecture=ARCHITECTURES[settings.architecture],
-        handler=handler,
+        handler=require_packaged(handler),
         code=foundation.code,
         description=description,
         timeout=Duration.seconds(timeout_seconds),

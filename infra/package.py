@@ -1,4 +1,4 @@
-"""The Lambda package: our own source, one time zone, and the `kizami.toml`; the same bytes on every machine."""
+"""The Lambda package: what its handlers import, one time zone, the `kizami.toml`; the same on every machine."""
 
 from __future__ import annotations
 
@@ -12,22 +12,37 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 import kizami
+from infra.modules import needed_files
 from kizami.aggregation.points import DEFAULT_ZONE
 from kizami.errors import ConfigurationError
 
 CONFIG_NAME = "kizami.toml"
-PACKAGES = (".", "aws", "mock_api", "aggregation")  # what the functions need: not cli, local, dashboard
+HANDLER_MODULES = (
+    "kizami.aws.sender",
+    "kizami.aws.collector",
+    "kizami.aws.reconciler",
+    "kizami.aws.mock_api",
+    "kizami.aws.aggregation",
+    "kizami.aws.aggregation_dispatcher",
+)
 
 
 def package_files(config: str | None, zone: str = DEFAULT_ZONE) -> dict[str, bytes]:
     """What the package holds, by its name in it, in a fixed order."""
-    source = Path(kizami.__file__).parent
-    parts = (part for package in PACKAGES for kind in ("*.py", "*.json") for part in (source / package).glob(kind))
-    files = {part.relative_to(source.parent).as_posix(): part.read_bytes() for part in parts}
+    source = Path(kizami.__file__).parents[1]
+    parts = needed_files(source, HANDLER_MODULES)
+    files = {part.relative_to(source).as_posix(): part.read_bytes() for part in parts}
     files |= zone_files(zone)
     if config is not None:
         files[CONFIG_NAME] = config.encode()
     return dict(sorted(files.items()))
+
+
+def require_packaged(handler: str) -> str:
+    """The handler, if the package is made for its module: what is missing there would fail only once deployed."""
+    if handler.rpartition(".")[0] not in HANDLER_MODULES:
+        raise ConfigurationError(handler, "is not among HANDLER_MODULES of infra/package.py")
+    return handler
 
 
 def zone_files(name: str) -> dict[str, bytes]:

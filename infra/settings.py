@@ -19,6 +19,9 @@ MEMORY_MB = 128
 RETENTION_DAYS = 1
 LONGEST_DELAY_SECONDS = 60
 
+# Where a deployment goes whose context names no region; CDK sets its own variable to the profile's region.
+REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION", "CDK_DEFAULT_REGION")
+
 _REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d")
 _NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 
@@ -32,7 +35,7 @@ class Profile(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The values that may differ between deployments; docs/operations.md lists each beside the seed's."""
+    """The values that may differ between deployments; docs/operations.md has each beside the original one."""
 
     stack_name: str = "DataCollectionSchedulerStack"
     region: str = "us-east-1"
@@ -100,13 +103,28 @@ class Settings:
         return 6 * self.aggregation_timeout_seconds
 
 
-def settings_from_context(context: Mapping[str, Any]) -> Settings:
-    """The settings that the context states; a wrong or unknown one is a ConfigurationError that names it."""
+def settings_from_context(context: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Settings:
+    """The settings that the context states, and the environment's region where it states none.
+
+    A wrong or unknown one is a ConfigurationError that names it.
+    """
     for name in context:
         # CDK's own names have a colon. A typo of ours must not deploy a default unnoticed.
         if ":" not in name and name not in PARSERS:
             raise ConfigurationError(f"context {name}", f"is not a setting; known: {', '.join(PARSERS)}")
-    return Settings(**{name: parse(name, context[name]) for name, parse in PARSERS.items() if name in context})
+    stated = {name: parse(name, context[name]) for name, parse in PARSERS.items() if name in context}
+    if "region" not in stated and (region := _region_of(environment or {})):
+        stated["region"] = region
+    return Settings(**stated)
+
+
+def _region_of(environment: Mapping[str, str]) -> str | None:
+    for name in REGION_VARIABLES:
+        if region := environment.get(name):
+            if not _REGION.fullmatch(region):
+                raise ConfigurationError(name, f"{region!r} is not {_A_REGION}")
+            return region
+    return None
 
 
 def _number(low: int, high: int) -> Callable[[str, Any], int]:
@@ -155,6 +173,7 @@ def _wrong(name: str, value: Any, expected: str) -> ConfigurationError:
     return ConfigurationError(f"context {name}", f"{value!r} is not {expected}")
 
 
+_A_REGION = "an AWS region like us-east-1"
 _A_TABLE_NAME = "a table name (3 to 255 letters, digits or _ . -)"
 _FLAG = _choice({"true": True, "false": False})
 LOG_RETENTION_DAYS = (1, 7, 14, 30, 90, 365, 3653)
@@ -162,7 +181,7 @@ LOG_RETENTION_DAYS = (1, 7, 14, 30, 90, 365, 3653)
 # How each setting is read; the bounds are those of the AWS service behind it.
 PARSERS: dict[str, Callable[[str, Any], Any]] = {
     "stack_name": _pattern(re.compile(r"[A-Za-z][A-Za-z0-9-]{0,127}"), "a stack name (letters, digits and -)"),
-    "region": _pattern(_REGION, "an AWS region like us-east-1"),
+    "region": _pattern(_REGION, _A_REGION),
     "profile": _choice({profile.value: profile for profile in Profile}),
     "config": _pattern(re.compile(r".+"), "the path of a kizami.toml"),
     "api_base_url": _base_url,

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,10 +53,12 @@ def environment(**changes: str) -> dict[str, str]:
     return {**kept, **changes}
 
 
-def run_process(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> Outcome:
+def run_process(
+    *arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None, program: Sequence[str] = KIZAMI
+) -> Outcome:
     """Run the real command to its end."""
     done = subprocess.run(
-        [*KIZAMI, *map(str, arguments)],
+        [*program, *map(str, arguments)],
         cwd=cwd,
         env=dict(env or environment()),
         stdin=subprocess.DEVNULL,

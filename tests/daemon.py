@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from command import KIZAMI
 from kizami.local.reader import Reader
 from kizami.slots import parse_instant
 
@@ -52,7 +52,13 @@ def wait_for(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_
 class Daemon:
     """One `kizami up`; killed at the end of its `with` if it still runs."""
 
-    def __init__(self, directory: Path, *arguments: str, obeys_permissions: bool = False) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *arguments: str,
+        program: Sequence[str] = KIZAMI,
+        obeys_permissions: bool = False,
+    ) -> None:
         self.directory = directory
         self.database = directory / "kizami.db"
         self.config = directory / "kizami.toml"
@@ -61,7 +67,7 @@ class Daemon:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("KIZAMI_")}
         with self.log_file.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "kizami.cli.main", "up", *arguments],
+                [*program, "up", *arguments],
                 cwd=directory,
                 env=inherited | {"PYTHONPATH": str(SOURCES)},
                 preexec_fn=_obey_permissions if obeys_permissions and os.getuid() == 0 else None,

@@ -29,7 +29,6 @@ def environment(endpoint: str) -> dict[str, str]:
         "AWS_ACCESS_KEY_ID": ACCESS_KEY,
         "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
         "AWS_REGION": REGION,
-        "AWS_DEFAULT_REGION": REGION,
     }
 
 

@@ -47,7 +47,6 @@ class LocalAws:
             "AWS_ACCESS_KEY_ID": "test",
             "AWS_SECRET_ACCESS_KEY": "test",
             "AWS_REGION": REGION,
-            "AWS_DEFAULT_REGION": REGION,
             "AWS_CA_BUNDLE": str(self.certificate),
             "SSL_CERT_FILE": str(self.certificate),
         }

@@ -134,11 +134,12 @@ def test_status_tells_the_same_as_far_as_aws_can_tell(
     here, there = local("status", "--json").json, aws("status", "--json").json
     assert there["metrics"] == here["metrics"]
     assert there["coverage"] == here["coverage"]
-    assert there["queue"] == {"waiting": 1, "delayed": 2, "inFlight": 0, "oldestAgeSeconds": None}
+    assert there["queue"] == {"waiting": 1, "planned": 2, "inFlight": 0, "oldestAgeSeconds": None}
     assert there["deadLetters"] == 1
     words = aws("status").out
     assert "queue     1 waiting, 2 planned, 0 in flight\n" in words
     assert "daemon" not in words
+    assert there["daemon"] is None
 
 
 def test_lateness_on_aws_is_that_of_live_records(aws: OnAws, monkeypatch: pytest.MonkeyPatch) -> None:

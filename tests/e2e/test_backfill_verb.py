@@ -20,8 +20,9 @@ from kizami.local.lock import daemon_pid
 from kizami.local.missing import count_missing
 from kizami.local.reader import Reader
 from kizami.mock_api.server import MockServer
+from local_processes import hold_port
+from mock_elsewhere import command_for
 from seeded import T0, at, bury_slots, make_database, queue_slots
-from sole_port import sole_use_of_port
 
 HOUR = ("--from", "2025-12-02T09:00:00Z", "--to", "2025-12-02T10:00:00Z")
 SLOTS, KEPT = 720, 620
@@ -81,8 +82,8 @@ def test_without_a_daemon_it_collects_the_missing_slots_itself(home: Path) -> No
 
 def test_without_a_daemon_it_serves_the_mock_api_that_the_seed_target_asks(tmp_path: Path) -> None:
     make_database(tmp_path / "kizami.db", {"ai_response_count": range(SLOTS - 3)})
-    with sole_use_of_port(3000):
-        found = run_process("backfill", "--gaps", *HOUR, cwd=tmp_path)
+    with hold_port() as port:
+        found = run_process("backfill", "--gaps", *HOUR, cwd=tmp_path, program=command_for(port))
     assert (found.code, found.err.splitlines()[-1]) == (OK, "kizami: 3 slots stored"), found.err
 
 
@@ -199,7 +200,7 @@ class TestBesideADaemon:
             found = run_process(*verb, cwd=home)
             assert found.code == OK, (verb, found.err)
         document = run_process("status", "--json", cwd=home).json
-        assert document["daemon"] == f"running (pid {daemon.pid})"
+        assert document["daemon"] == {"running": True, "pid": daemon.pid}
 
     def test_dead_letters_that_are_redriven_are_collected_by_it(
         self, home: Path, daemon: subprocess.Popen[str]

@@ -26,7 +26,8 @@ from fault_server import FaultServer
 from full_pipe import FullPipe
 from kizami.local.database import open_database
 from kizami.local.reader import Reader
-from sole_port import sole_use_of_port
+from local_processes import hold_port
+from mock_elsewhere import command_for
 
 EVER = datetime(2020, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 
@@ -53,16 +54,9 @@ def stored_in(database: Path, metric: str = "calls") -> list[datetime]:
         return [record.slot for record in reader.records(metric, *EVER)]
 
 
-@pytest.fixture
-def port_3000() -> Iterator[None]:
-    with sole_use_of_port(3000):
-        yield
-
-
 class TestTheDefault:
-    @pytest.mark.usefixtures("port_3000")
     def test_a_newcomer_sees_rows_of_the_mock_api_and_ctrl_c_ends_it_cleanly(self, tmp_path: Path) -> None:
-        with Daemon(tmp_path) as daemon:
+        with hold_port() as port, Daemon(tmp_path, program=command_for(port)) as daemon:
             rows = daemon.wait_for_rows(2)
             assert daemon.stop(signal.SIGINT) == 130
         first, second = slots_of(rows, "ai_response_count")
@@ -88,16 +82,13 @@ class TestTheDefault:
         (row, *_) = [json.loads(line) for line in shown.splitlines() if line.startswith(b"{")]
         assert (row["metricName"], row["count"]) == ("calls", 4)
 
-    @pytest.mark.usefixtures("port_3000")
     def test_a_stranger_on_the_mock_apis_port_is_named_with_a_remedy(self, tmp_path: Path) -> None:
-        with socket.socket() as stranger:
-            stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            stranger.bind(("127.0.0.1", 3000))
-            stranger.listen()
-            with Daemon(tmp_path) as daemon:
+        with socket.create_server(("127.0.0.1", 0)) as stranger:
+            port = stranger.getsockname()[1]
+            with Daemon(tmp_path, program=command_for(port)) as daemon:
                 assert daemon.wait() == 3
         (line,) = daemon.log_file.read_text().splitlines()
-        assert line.startswith("kizami: 127.0.0.1:3000: another program has the mock API's port; stop it")
+        assert line.startswith(f"kizami: 127.0.0.1:{port}: another program has the mock API's port; stop it")
 
 
 class TestStopping:

@@ -10,7 +10,8 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from infra.package import package_files, package_hash, write_zip
+from infra.modules import needed_files
+from infra.package import package_files, package_hash, require_packaged, write_zip
 
 from kizami.errors import ConfigurationError
 from template import HANDLERS, synthesize
@@ -19,26 +20,66 @@ from template import HANDLERS, synthesize
 IN_THE_RUNTIME = {"botocore"}
 
 
-def test_it_holds_what_the_functions_need_and_nothing_of_the_other_home() -> None:
+def test_it_holds_what_the_functions_import_and_nothing_else() -> None:
     names = set(package_files(None))
     assert {f"{handler.rpartition('.')[0].replace('.', '/')}.py" for handler in HANDLERS.values()} <= names
     assert {name for name in names if not name.endswith(".py")} == {
         "kizami/mock_api/openapi.json",
         "tzdata/zoneinfo/Asia/Tokyo",
     }
-    assert not [name for name in names if name.split("/")[1] in ("cli", "local", "dashboard", "cdk")]
+    assert not [name for name in names if name.split("/")[1] in ("cli", "local", "dashboard", "serving")]
+    # What stands beside the handlers' modules and no handler imports.
+    assert not names & {"kizami/aws/stack.py", "kizami/costs.py", "kizami/mock_api/server.py"}
 
 
-def test_it_imports_nothing_that_the_lambda_runtime_lacks() -> None:
-    allowed = set(sys.stdlib_module_names) | IN_THE_RUNTIME | {"kizami"}
-    sources = {name: body for name, body in package_files(None).items() if name.endswith(".py")}
-    for name, body in sources.items():
-        if name.startswith("kizami/mock_api/") and name.endswith(("server.py", "application.py")):
-            continue  # the mock API's own HTTP server; no handler imports it
-        for node in ast.walk(ast.parse(body)):
-            modules = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-            modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            assert {module.partition(".")[0] for module in modules} <= allowed, name
+def test_it_imports_nothing_that_the_lambda_runtime_lacks_and_all_of_ours_is_in_it() -> None:
+    allowed = set(sys.stdlib_module_names) | IN_THE_RUNTIME
+    files = package_files(None)
+    modules = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in files}
+    for name, body in files.items():
+        if not name.endswith(".py"):
+            continue
+        for node in run_at_all(ast.parse(body)):
+            imported = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            imported += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for module in imported:
+                assert module.partition(".")[0] in allowed or module in modules, (name, module)
+
+
+def run_at_all(tree: ast.Module) -> list[ast.AST]:
+    """Everything but what stands under TYPE_CHECKING."""
+    conditions = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
+    blocks = [node for node in conditions if "TYPE_CHECKING" in ast.dump(node.test)]
+    left_out = {id(node) for block in blocks for node in ast.walk(block)}
+    return [node for node in ast.walk(tree) if id(node) not in left_out]
+
+
+def test_what_is_imported_is_followed_to_the_last_module(tmp_path: Path) -> None:
+    sources = {
+        "ours/__init__.py": "",
+        "ours/handler.py": "import json\nfrom ours.stores import table\ndef f():\n    import ours.late\n",
+        "ours/late.py": "from . import data\n",
+        "ours/data/__init__.py": "from .reading import NAME\n",
+        "ours/data/reading.py": "NAME = 'words.json'\n",
+        "ours/data/words.json": "{}",
+        "ours/data/other.json": "{}",
+        "ours/stores/__init__.py": "",
+        "ours/stores/table.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import ours.types\n"
+        "else:\n    import ours.instead\n",
+        "ours/instead.py": "import ours.handler\n",  # a circle
+        "ours/types.py": "",
+        "ours/unused.py": "",
+    }
+    for name, text in sources.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = {path.relative_to(tmp_path).as_posix() for path in needed_files(tmp_path, ["ours.handler"])}
+    assert found == set(sources) - {"ours/data/other.json", "ours/types.py", "ours/unused.py"}
+
+
+def test_a_function_whose_module_is_not_packed_fails_the_synthesis() -> None:
+    with pytest.raises(ConfigurationError, match=r"^kizami\.aws\.new\.handler: is not among HANDLER_MODULES"):
+        require_packaged("kizami.aws.new.handler")
 
 
 @pytest.fixture
@@ -67,6 +108,13 @@ def test_each_handler_loads_from_the_package_alone(handler: str, unpacked: Path)
     module, _, function = handler.rpartition(".")
     code = f"import {module} as m; assert callable(m.{function}); assert m.__file__.startswith({str(unpacked)!r})"
     done = run_in(unpacked, code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_module_of_the_package_loads_from_it_alone(unpacked: Path) -> None:
+    names = [name for name in package_files(None) if name.startswith("kizami/") and name.endswith(".py")]
+    modules = [name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in names]
+    done = run_in(unpacked, f"import {', '.join(modules)}")
     assert done.returncode == 0, done.stderr
 
 

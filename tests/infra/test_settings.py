@@ -40,6 +40,36 @@ def test_the_region_is_the_deployments() -> None:
     assert stack["environment"] == "aws://unknown-account/ap-northeast-1"
 
 
+@pytest.mark.parametrize(
+    ("environment", "context", "region"),
+    [
+        ({"AWS_REGION": "ap-northeast-1", "CDK_DEFAULT_REGION": "eu-west-1"}, {}, "ap-northeast-1"),
+        ({"AWS_DEFAULT_REGION": "ap-northeast-1"}, {}, "ap-northeast-1"),
+        ({"CDK_DEFAULT_REGION": "eu-west-1"}, {}, "eu-west-1"),
+        ({"AWS_REGION": "", "CDK_DEFAULT_REGION": "eu-west-1"}, {}, "eu-west-1"),
+        ({"AWS_REGION": "ap-northeast-1"}, {"region": "eu-west-1"}, "eu-west-1"),  # what is said goes first
+        ({}, {}, "us-east-1"),
+    ],
+)
+def test_without_context_the_region_is_the_environments(
+    environment: dict[str, str], context: dict[str, str], region: str
+) -> None:
+    assert settings_from_context(context, environment).region == region
+
+
+def test_a_wrong_region_of_the_environment_is_named() -> None:
+    with pytest.raises(ConfigurationError, match=r"^AWS_REGION: 'tokyo' is not an AWS region like us-east-1$"):
+        settings_from_context({}, {"AWS_REGION": "tokyo"})
+
+
+def test_the_app_deploys_to_the_region_of_the_environment(tmp_path: Path) -> None:
+    done = synth(CDK_OUTDIR=str(tmp_path), AWS_REGION="ap-northeast-1")
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    stack = manifest["artifacts"]["DataCollectionSchedulerStack"]
+    assert stack["environment"] == "aws://unknown-account/ap-northeast-1"
+
+
 def test_cdks_own_context_is_passed_over() -> None:
     assert settings_from_context({"aws:cdk:enable-path-metadata": True, "@aws-cdk/x:y": False}) == Settings()
 

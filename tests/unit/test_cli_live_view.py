@@ -47,7 +47,7 @@ def test_it_tells_of_targets_coverage_lateness_the_queue_and_the_newest_rows() -
     assert lines[:5] == [
         "kizami · 1 target · up 0:00:21 · kizami.db",
         "coverage of the last hour 18/18 (100%) · lateness p50 0 ms, p99 8 ms",
-        "queue: 12 planned, 0 in hand, 0 waiting · dead letters: 0",
+        "queue: 0 waiting, 12 planned, 0 in flight · dead letters: 0",
         "slot time             metric  count  late  how",
         "2025-12-02T10:00:55Z  calls      11  3 ms  live",
     ]

@@ -79,6 +79,18 @@ def test_a_range_without_an_end_reaches_to_now_or_is_open() -> None:
         (None, "now", None, "--to: needs --from"),
         ("-1h", "-2h", None, "--from: 2025-12-02T09:23:07Z is not before 2025-12-02T08:23:07Z"),
         ("now", "now", None, "--from: 2025-12-02T10:23:07Z is not before 2025-12-02T10:23:07Z"),
+        (
+            "2025-12-02T12:00:00Z",
+            "2025-12-02T13:00:00Z",
+            None,
+            "--from: nothing is due yet from 2025-12-02T12:00:00Z on; it is 2025-12-02T10:23:07Z",
+        ),
+        (
+            "now",
+            "2025-12-02T13:00:00Z",
+            None,
+            "--from: nothing is due yet from 2025-12-02T10:23:07Z on; it is 2025-12-02T10:23:07Z",
+        ),
         (None, None, "0s", "--last: must be longer than nothing"),
         (None, None, "1 hour", "--last: '1 hour' is not a duration like 30s, 10m, 2h or 7d"),
         (None, None, "999999999w", "--last: reaches back before year 0001"),

@@ -193,7 +193,8 @@ class TestStatus:
         assert document["metrics"][1]["ageSeconds"] == 35.0
         assert document["coverage"]["hour"]["expected"] == 3 * SLOTS
         assert document["lateness"]["p99Ms"] == 7
-        assert document["queue"] == {"waiting": 0, "delayed": 0, "inFlight": 0, "oldestAgeSeconds": 0.0}
+        assert document["daemon"] == {"running": False, "pid": None}
+        assert document["queue"] == {"waiting": 0, "planned": 0, "inFlight": 0, "oldestAgeSeconds": 0.0}
 
     def test_what_is_paused_or_no_longer_configured_is_not_expected(self, kizami: Command) -> None:
         Path("kizami.toml").write_text(
@@ -231,6 +232,30 @@ class TestStatus:
         found = kizami("status", "--watch", "--every", "0.5", "--json")
         assert (found.code, pauses) == (130, [0.5] * 3)
         assert [json.loads(line)["now"] for line in found.out.splitlines()] == ["2025-12-02T10:00:30Z"] * 3
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ["query", "calls"],
+        ["chart", "calls"],
+        ["gaps"],
+        ["export"],
+        ["backfill"],
+        ["backfill", "--gaps"],
+        ["dead-letters", "list"],
+    ],
+)
+def test_of_the_future_every_verb_says_that_nothing_is_due(kizami: Command, verb: list[str]) -> None:
+    found = kizami(*verb, "--from", "2030-01-01T00:00:00Z", "--to", "2030-01-02T00:00:00Z")
+    line = "kizami: --from: nothing is due yet from 2030-01-01T00:00:00Z on; it is 2025-12-02T10:00:30Z\n"
+    assert (found.code, found.out, found.err) == (USAGE, "", line)
+
+
+@pytest.mark.parametrize("verb", ["query", "chart", "gaps"])
+def test_of_the_time_before_the_first_poll_it_is_not_said_to_be_complete(kizami: Command, verb: str) -> None:
+    found = kizami(verb, "calls", "--from", "2020-01-01T00:00:00Z", "--to", "2020-01-02T00:00:00Z")
+    assert (found.code, found.err) == (OK, "kizami: no slot is due in this range\n")
 
 
 class TestExport:

@@ -87,7 +87,7 @@ class TestTargets:
             "metric             url                    interval  lag  timeout  polled",
             "ai_response_count  http://127.0.0.1:3000        5s   0s      10s  yes",
         ]
-        assert found.err == "kizami: 1 target without a file: the seed target\n"
+        assert found.err == "kizami: 1 target without a file: the mock API\n"
 
     def test_a_program_gets_every_setting_and_no_secret(
         self, kizami: Command, monkeypatch: pytest.MonkeyPatch

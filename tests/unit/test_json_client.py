@@ -234,7 +234,7 @@ def test_an_endpoint_with_a_password_is_refused_without_showing_it(monkeypatch: 
 def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A developer's machine: nothing in the environment, a profile in the home directory."""
     lead_to("http://127.0.0.1:1", monkeypatch)
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_DEFAULT_REGION"):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
         monkeypatch.delenv(name)
     keys = "[default]\naws_access_key_id = AKIDPROFILE\naws_secret_access_key = s\naws_session_token = t\n"
     (tmp_path / "credentials").write_text(keys)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from fault_server import FaultServer, raw
+from kizami.aws.account import _botocore_session
 from kizami.aws.stack import stack_outputs
 from kizami.cli.aws_places import AwsPlaces
 from kizami.cli.backends import Home
@@ -74,8 +77,30 @@ def test_an_output_that_the_stack_does_not_have(monkeypatch: pytest.MonkeyPatch)
 def test_a_stack_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     with FaultServer(raw(NO_SUCH_STACK, 400)) as server:
         lead_to(server.url, monkeypatch)
-        with pytest.raises(ConfigurationError, match=r"^--stack: Stack with id nope does not exist$"):
+        with pytest.raises(ConfigurationError) as refusal:
             stack_outputs("nope")
+    line = "--stack: Stack with id nope does not exist (asked in us-east-1; AWS_REGION names another region)"
+    assert str(refusal.value) == line
+
+
+def test_the_stack_is_asked_in_the_region_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FaultServer(raw(described(OUTPUTS))) as server:
+        lead_to(server.url, monkeypatch)
+        monkeypatch.setenv("AWS_REGION", "ap-northeast-1")
+        stack_outputs("mine")
+    (request,) = server.requests
+    assert "/ap-northeast-1/cloudformation/" in request.headers["authorization"]
+
+
+def test_without_any_region_it_is_the_region_that_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lead_to("http://127.0.0.1:9", monkeypatch)
+    monkeypatch.delenv("AWS_REGION")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    _botocore_session.cache_clear()
+    with pytest.raises(ConfigurationError, match=r"^AWS_REGION: is not set"):
+        stack_outputs("mine")
 
 
 def test_a_value_that_is_no_queue(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kizami.aws.account import find_region
 from kizami.errors import ConfigurationError
 
 DEFAULT_STACK = "DataCollectionSchedulerStack"
@@ -15,11 +16,14 @@ def stack_outputs(name: str) -> dict[str, str]:
     import botocore.session
     from botocore.exceptions import BotoCoreError, ClientError
 
+    region = find_region()  # botocore itself does not read AWS_REGION
     try:
-        client: Any = botocore.session.get_session().create_client("cloudformation")
+        client: Any = botocore.session.get_session().create_client("cloudformation", region_name=region)
         (stack,) = client.describe_stacks(StackName=name)["Stacks"]
     except ClientError as error:
-        raise ConfigurationError("--stack", str(error.response["Error"].get("Message", error))) from None
+        problem = error.response["Error"].get("Message", error)
+        where = f"asked in {region}; AWS_REGION names another region"
+        raise ConfigurationError("--stack", f"{problem} ({where})") from None
     except BotoCoreError as error:
         raise ConfigurationError("--stack", f"{name} cannot be asked: {error}") from None
     return {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", ())}

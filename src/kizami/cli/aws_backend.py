@@ -99,7 +99,7 @@ class AwsBackend:
     def queue_depth(self, now: datetime) -> QueueDepth:
         return read_depth(self._places.queue, self._places.backfill_queue, self._places.dead_letter_queue)
 
-    def activity(self) -> None:
+    def daemon(self) -> None:
         return None
 
     def send_backfill(self, messages: Iterable[ScheduleMessage]) -> int:

@@ -65,6 +65,19 @@ def _cut(span: Span, end: datetime) -> Span:
     return Span(span.start, max(span.start, edge), span.interval_seconds)
 
 
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """The process that collects on one machine, `kizami up`; without a pid none runs. `trouble` is for the eye."""
+
+    pid: int | None
+    trouble: str | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether one runs."""
+        return self.pid is not None
+
+
 class Collector(Protocol):
     """Whoever works off the queue."""
 
@@ -113,8 +126,8 @@ class Backend(Protocol):
     def queue_depth(self, now: datetime) -> QueueDepth:
         """How full the queue is."""
 
-    def activity(self) -> str | None:
-        """Whether somebody collects at the moment, in words; None if that cannot be told."""
+    def daemon(self) -> Daemon | None:
+        """Whether somebody collects at the moment; None where no daemon does it."""
 
     def send_backfill(self, messages: Iterable[ScheduleMessage]) -> int:
         """Ask for past slots again; how many were taken. It may be interrupted and repeated at any point."""

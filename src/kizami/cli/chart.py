@@ -12,13 +12,13 @@ from kizami.cli.backends import Home, backend_options
 from kizami.cli.metric_names import find_metric, metric_argument
 from kizami.cli.plot import ASCII, BRAILLE, MARGIN, Column, Glyphs, column_edges, draw, gather_columns
 from kizami.cli.printing import (
-    completeness_text,
     emphasized,
     instant_text,
     json_option,
     print_json,
     range_fields,
     say,
+    stored_words,
 )
 from kizami.cli.ranges import TimeRange, range_options
 from kizami.coverage import Completeness, Span
@@ -74,7 +74,7 @@ def _time_axis(drawn: Span, plane: int) -> str:
 def _words(columns: list[Column], glyphs: Glyphs) -> str:
     stored = sum(column.stored for column in columns)
     missing = sum(max(0, column.expected - column.stored) for column in columns)
-    told = f"{completeness_text(Completeness(stored, stored + missing))} slots stored"
+    told = stored_words(Completeness(stored, stored + missing))
     marks = f"{glyphs.partly_missing} some and {glyphs.wholly_missing} all slots missing"
     return f"{told}; on the axis {marks}" if missing else told
 

@@ -12,6 +12,14 @@ _INSTALL = {
     "fish": "run once:  kizami completion fish > ~/.config/fish/completions/kizami.fish",
 }
 
+# Where Click's scripts fall short. zsh knows `compdef` only after `compinit`, which a fresh ~/.zshrc does not call
+# (-i: it asks nothing about directories of others); fish would cut a description at its first comma.
+_COMPINIT = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit -i }"
+_BETTERED = {
+    "zsh": ("    compdef ", f"    {_COMPINIT}\n    compdef "),
+    "fish": ('string split "," ', 'string split --max 1 "," '),
+}
+
 
 @click.command(
     short_help="Print the completion script of your shell.",
@@ -26,5 +34,6 @@ def command(context: click.Context, shell: str) -> int:
     completion = get_completion_class(shell)
     if completion is None:
         return FAILURE
-    click.echo(completion(context.find_root().command, {}, "kizami", "_KIZAMI_COMPLETE").source())
+    script = completion(context.find_root().command, {}, "kizami", "_KIZAMI_COMPLETE").source()
+    click.echo(script.replace(*_BETTERED[shell]) if shell in _BETTERED else script)
     return 0

@@ -1,4 +1,4 @@
-"""`kizami cost`: the monthly bill on AWS, part by part, beside the estimate of the seeds."""
+"""`kizami cost`: the monthly bill on AWS, part by part, beside the estimate of the original design."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COLUMNS = (
     ("a month", True),
     ("list price", True),
     ("after free tier", True),
-    ("seeds, 1 target", True),
+    ("original design", True),
 )
 
 
@@ -48,7 +48,8 @@ def command(
 ) -> None:
     """Estimate what a month on AWS costs, at list prices, part by part.
 
-    Without --targets and without a kizami.toml it is the seeds' system: one target, which is the mock API.
+    Without --targets and without a kizami.toml it is one target, the mock API, every 5 seconds. The last column
+    is the estimate of the original design, from which kizami was made, for that one target.
     """
     intervals, with_mock = _what_is_polled(targets, interval, config)
     parts = estimate(Deployment(intervals, with_mock, production, batch_size, warnings_only))
@@ -107,5 +108,5 @@ def _document(parts: Sequence[Part], intervals: Sequence[int]) -> dict[str, Any]
         ],
         "dollars": round(sum(part.dollars for part in parts), 2),
         "dollarsAfterFreeTier": round(sum(part.dollars_after_free for part in parts), 2),
-        "seedEstimate": {**SEED_ESTIMATE, "total": round(sum(SEED_ESTIMATE.values()), 2)},
+        "originalEstimate": {**SEED_ESTIMATE, "total": round(sum(SEED_ESTIMATE.values()), 2)},
     }

@@ -32,7 +32,7 @@ def _limits() -> list[click.Option]:
         _limit("--max-per-host", _COUNT, "Requests in flight at once to one host."),
         _limit("--receive-limit", _COUNT, "Attempts before a slot becomes a dead letter."),
         _limit("--retry-seconds", _SECONDS, "The wait before attempt two; then 4, 16 … times it."),
-        _limit("--visibility-seconds", _SECONDS, "How long a message in hand is hidden."),
+        _limit("--visibility-seconds", _SECONDS, "How long a message in flight is hidden."),
         _limit("--backfill-per-second", _COUNT, "Retries and backfill a second, at most."),
     ]
 

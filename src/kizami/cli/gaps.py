@@ -10,6 +10,7 @@ from kizami.cli.backends import Home, backend_options
 from kizami.cli.exit_codes import CHECK_FAILED, OK
 from kizami.cli.metric_names import chosen_metrics, metrics_argument
 from kizami.cli.printing import (
+    NOTHING_DUE,
     age_text,
     gap_fields,
     instant_text,
@@ -48,7 +49,8 @@ def command(metrics: tuple[str, ...], time_range: TimeRange, check: bool, as_jso
     else:
         print_gaps(found)
     expected = sum(span.expected for span in spans.values())
-    say(f"{plural(missing, 'slot')} of {expected:,} missing in {plural(len(chosen), 'metric')}")
+    told = f"{plural(missing, 'slot')} of {expected:,} missing in {plural(len(chosen), 'metric')}"
+    say(told if expected else NOTHING_DUE)
     return CHECK_FAILED if check and missing else OK
 
 

@@ -73,7 +73,7 @@ lag = "0s"
 def command(path: Path, force: bool) -> None:
     """Write a commented configuration to PATH (default: ./kizami.toml).
 
-    It polls the mock API as the seed target does; every setting stands in it with its default.
+    It polls the mock API, as kizami does without a file; every setting stands in it with its default.
     """
     try:
         with path.open("w" if force else "x", encoding="utf-8") as file:

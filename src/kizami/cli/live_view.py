@@ -163,7 +163,7 @@ def _lines(facts: Facts) -> Iterator[tuple[str, str]]:
     lateness = f"p50 {late.p50_ms} ms, p99 {late.p99_ms} ms" if late.polls else "no polls yet"
     colour = "green" if coverage.ratio == 1 else "yellow"
     yield f"coverage of the last hour {covered} · lateness {lateness}", colour
-    queue = f"queue: {depth.delayed:,} planned, {depth.in_flight:,} in hand, {depth.waiting:,} waiting"
+    queue = f"queue: {depth.waiting:,} waiting, {depth.delayed:,} planned, {depth.in_flight:,} in flight"
     yield f"{queue} · dead letters: {depth.dead:,}", "red" if depth.dead else ""
     if facts.failing:
         yield f"failing: {plural(facts.failing, 'target')}; the log and `kizami dead-letters list` say why", "red"

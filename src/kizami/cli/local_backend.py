@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import datetime
 from functools import cached_property
 
-from kizami.cli.backends import Collector, Home, Metric, Polling
+from kizami.cli.backends import Collector, Daemon, Home, Metric, Polling
 from kizami.cli.local_collector import local_collector
 from kizami.cli.settings import Settings, load_settings
 from kizami.coverage import Completeness, Gap, Span
@@ -75,11 +75,8 @@ class LocalBackend:
     def queue_depth(self, now: datetime) -> QueueDepth:
         return self._reader.queue_depth(now)
 
-    def activity(self) -> str:
-        pid = daemon_pid(self._home.database)
-        activity = f"running (pid {pid})" if pid else "not running; `kizami up` starts it"
-        large_log = describe_large_log(self._home.database)
-        return f"{activity}; {large_log}" if large_log else activity
+    def daemon(self) -> Daemon:
+        return Daemon(daemon_pid(self._home.database), describe_large_log(self._home.database))
 
     def send_backfill(self, messages: Iterable[ScheduleMessage]) -> int:
         queue = SqliteQueue(self._home.database, SystemClock())

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from kizami.cli.backends import Backend, Metric, Polling
+from kizami.cli.backends import Backend, Daemon, Metric, Polling
 from kizami.coverage import Completeness, Span, due_span, with_arrivals
 from kizami.readings import Lateness, QueueDepth
 from kizami.slots import shift
@@ -35,7 +35,7 @@ class Overview:
     metrics: tuple[MetricOverview, ...]
     queue: QueueDepth
     lateness: Lateness
-    activity: str | None
+    daemon: Daemon | None
 
     @property
     def hour(self) -> Completeness:
@@ -83,7 +83,7 @@ def read_overview(backend: Backend, now: datetime) -> Overview:
         tuple(sorted(overviews, key=_urgency)),
         backend.queue_depth(now),
         backend.lateness(now - LATENESS_RANGE, now),
-        backend.activity(),
+        backend.daemon(),
     )
 
 

@@ -19,6 +19,8 @@ from kizami.slots import format_instant
 
 json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
+NOTHING_DUE = "no slot is due in this range"
+
 # Per column: does its text stand at the right edge?
 Columns = Sequence[tuple[str, bool]]
 
@@ -114,6 +116,11 @@ def percent_text(ratio: float) -> str:
 def completeness_text(completeness: Completeness) -> str:
     """`719/720 (99.8%)`."""
     return f"{completeness} ({percent_text(completeness.ratio)})"
+
+
+def stored_words(completeness: Completeness) -> str:
+    """How complete a range is; of nothing, nothing is complete."""
+    return f"{completeness_text(completeness)} slots stored" if completeness.expected else NOTHING_DUE
 
 
 def range_fields(time_range: TimeRange) -> dict[str, str]:

@@ -13,7 +13,6 @@ from kizami.cli.formats import write_csv
 from kizami.cli.metric_names import find_metric, metric_argument
 from kizami.cli.passing import Passing
 from kizami.cli.printing import (
-    completeness_text,
     emphasized,
     gap_fields,
     instant_text,
@@ -21,6 +20,7 @@ from kizami.cli.printing import (
     plural,
     range_fields,
     say,
+    stored_words,
 )
 from kizami.cli.ranges import TimeRange, range_options
 from kizami.coverage import Gap
@@ -51,7 +51,7 @@ def command(metric: str, time_range: TimeRange, as_csv: bool, as_json: bool, hom
         else:
             _write_table(passing, sys.stdout)
     sys.stdout.flush()
-    say(f"{completeness_text(passing.completeness)} slots stored")
+    say(stored_words(passing.completeness))
 
 
 def _write_table(passing: Passing, file: IO[str]) -> None:

@@ -69,7 +69,15 @@ def read_range(
         raise InvalidInput("--to", "needs --from")
     start = read_time(since, now, "--from") if since is not None else BEGINNING
     end = read_time(until, now, "--to") if until is not None else now if default_last else END
-    return _nonempty(start, end, now, "--from")
+    return _begun(_nonempty(start, end, now, "--from"))
+
+
+def _begun(wanted: TimeRange) -> TimeRange:
+    """A range of the future has no due slots: what is said of it would be neither complete nor incomplete."""
+    if wanted.start >= wanted.now:
+        words = f"nothing is due yet from {_short(wanted.start)} on; it is {_short(wanted.now)}"
+        raise InvalidInput("--from", words)
+    return wanted
 
 
 def _nonempty(start: datetime, end: datetime, now: datetime, option: str) -> TimeRange:

@@ -23,7 +23,7 @@ config_option: Decorator = click.option(
     type=click.Path(path_type=Path),
     envvar="KIZAMI_CONFIG",
     show_envvar=True,
-    help="The targets; without it ./kizami.toml, and without that the seed target on the mock API.",
+    help="The targets; without it ./kizami.toml, and without that the mock API alone.",
 )
 database_option: Decorator = click.option(
     "--database",

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from kizami.cli.backends import Backend, Home, Polling, backend_options
+from kizami.cli.backends import Backend, Daemon, Home, Polling, backend_options
 from kizami.cli.overview import LATENESS_RANGE, MetricOverview, Overview, read_overview
 from kizami.cli.printing import (
     age_text,
@@ -123,7 +123,7 @@ def _coverage_text(completeness: Completeness) -> str:
 def _summary_lines(overview: Overview) -> list[str]:
     queue, late = overview.queue, overview.lateness
     minutes = f"last {LATENESS_RANGE.seconds // 60} minutes"
-    daemon = [f"daemon    {overview.activity}"] if overview.activity else []
+    daemon = [f"daemon    {_daemon_text(overview.daemon)}"] if overview.daemon else []
     return [
         *daemon,
         f"coverage  {_overall_coverage_text(overview)}",
@@ -145,6 +145,11 @@ def _overall_coverage_text(overview: Overview) -> str:
     return "starting: the first slot is on its way"
 
 
+def _daemon_text(daemon: Daemon) -> str:
+    state = f"running (pid {daemon.pid})" if daemon.running else "not running; `kizami up` starts it"
+    return f"{state}; {daemon.trouble}" if daemon.trouble else state
+
+
 def _queue_text(queue: QueueDepth) -> str:
     counts = f"{queue.waiting:,} waiting, {queue.delayed:,} planned, {queue.in_flight:,} in flight"
     oldest = queue.oldest_age_seconds
@@ -153,16 +158,16 @@ def _queue_text(queue: QueueDepth) -> str:
 
 def overview_fields(overview: Overview) -> dict[str, Any]:
     """The overview as a program reads it."""
-    queue, late = overview.queue, overview.lateness
+    daemon, queue, late = overview.daemon, overview.queue, overview.lateness
     return {
         "now": instant_text(overview.now),
-        "daemon": overview.activity,
+        "daemon": {"running": daemon.running, "pid": daemon.pid, "trouble": daemon.trouble} if daemon else None,
         "coverage": {"hour": _coverage_fields(overview.hour), "day": _coverage_fields(overview.day)},
         "missing": overview.missing,
         "lateness": {"polls": late.polls, "p50Ms": late.p50_ms, "p99Ms": late.p99_ms, "maxMs": late.max_ms},
         "queue": {
             "waiting": queue.waiting,
-            "delayed": queue.delayed,
+            "planned": queue.delayed,
             "inFlight": queue.in_flight,
             "oldestAgeSeconds": queue.oldest_age_seconds,
         },

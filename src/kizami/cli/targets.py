@@ -37,7 +37,7 @@ def command(as_json: bool, config: Path | None) -> None:
         print_json({"config": path, "targets": list(map(target_fields, settings.config.targets))})
     else:
         print_table(_COLUMNS, [_row(target) for target in settings.config.targets])
-    place = f"in {settings.path}" if settings.path else "without a file: the seed target"
+    place = f"in {settings.path}" if settings.path else "without a file: the mock API"
     say(f"{plural(len(settings.config.targets), 'target')} {place}")
     for target in settings.config.enabled_targets:
         if target.timing_problem:

@@ -93,7 +93,7 @@ class Screen:
 
     @property
     def conditions(self) -> list[tuple[TargetCondition, int]]:
-        """How many targets do how, the worst first; what is not there is left out unless it is asked for."""
+        """How many targets are in each condition, the worst first; an empty one is left out unless chosen."""
         counts = Counter(status.condition for status in self.snapshot.targets.values())
         return [(each, counts[each]) for each in WORST_FIRST if counts[each] or each is self.view.condition]
 
