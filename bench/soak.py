@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -34,6 +34,7 @@ ROOT = Path(__file__).parent.parent
 PORT = 18080
 BACKFILL_SLOTS = 720
 TROUBLES = ("hangs", "fails", "drips", "unresolvable")
+Behaviour = Callable[[str, asyncio.StreamWriter], Awaitable[None]]
 _HEAD = b"HTTP/1.1 %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 
 
@@ -98,11 +99,11 @@ def serve(hosts: list[Host]) -> None:
     asyncio.run(main())
 
 
-def _connection(behave: Callable[..., object]) -> Callable[..., object]:
+def _connection(behave: Behaviour) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
-                await behave(head.split(b" ", 2)[1].decode(), writer)  # type: ignore[misc]
+                await behave(head.split(b" ", 2)[1].decode(), writer)
         except (OSError, asyncio.IncompleteReadError):
             pass
         finally:
