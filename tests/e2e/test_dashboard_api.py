@@ -266,13 +266,13 @@ def test_what_falls_due_between_preview_and_order_is_left_alone(tmp_path: Path, 
 
 
 def test_dead_letters_are_redriven_one_or_all(client: Client) -> None:
-    assert client.post("/api/v1/dead-letters/redrive", {"metric": CALLS, "slots": [client.slot(1)]}) == {
-        "redriven": 0
-    }
-    assert client.post("/api/v1/dead-letters/redrive", {"metric": CALLS, "slots": [client.slot(70)]}) == {
-        "redriven": 1
-    }
-    assert client.post("/api/v1/dead-letters/redrive", {"all": True}) == {"redriven": 0}
+    redrive = "/api/v1/dead-letters/redrive"
+    assert client.post(redrive, {"metric": CALLS, "slots": [client.slot(1)]}) == {"redriven": 0, "kept": 0}
+    client.post("/api/v1/targets/pause", {"metric": CALLS})
+    assert client.post(redrive, {"all": True}) == {"redriven": 0, "kept": 1}
+    client.post("/api/v1/targets/resume", {"metric": CALLS})
+    assert client.post(redrive, {"metric": CALLS, "slots": [client.slot(70)]}) == {"redriven": 1, "kept": 0}
+    assert client.post(redrive, {"all": True}) == {"redriven": 0, "kept": 0}
     assert client.json("/api/v1/status")["deadLetters"] == 0
 
 

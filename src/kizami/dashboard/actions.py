@@ -111,7 +111,8 @@ def redrive(source: Source, body: Body, now: datetime) -> dict[str, Any]:
         letters = source.dead_letters(metric, -1)
     else:
         letters = _named_letters(source, _target(source, body), body)
-    return {"redriven": source.redrive(letters)}
+    redriven = source.redrive(letters)
+    return {"redriven": redriven, "kept": len(letters) - redriven}
 
 
 def _named_letters(source: Source, target: PolledTarget, body: Body) -> list[DeadLetter]:

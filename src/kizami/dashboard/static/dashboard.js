@@ -712,7 +712,7 @@ async function redrive(wanted, n) {
   });
   if (!agreed) return;
   const done = await post("dead-letters/redrive", wanted);
-  toast(say("action", "redriven", { n: done.redriven }));
+  toast(done.redriven || !done.kept ? say("action", "redriven", { n: done.redriven }) : say("action", "kept", { n: done.kept }));
 }
 
 async function pause(metric) {
