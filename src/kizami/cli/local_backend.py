@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property
 
 from kizami.cli.backends import Collector, Daemon, Home, Metric, Polling
+from kizami.cli.engine_options import options_of_environment
 from kizami.cli.local_collector import local_collector
 from kizami.cli.settings import Settings, load_settings
 from kizami.coverage import Completeness, Gap, Span
@@ -90,7 +91,7 @@ class LocalBackend:
             expect_from(connection, metric, slot)
 
     def collector(self, metrics: Iterable[str]) -> AbstractContextManager[Collector]:
-        return local_collector(self._home.database, self._settings, metrics)
+        return local_collector(self._home.database, self._settings, options_of_environment(), metrics)
 
     def queued(self, spans: Mapping[str, Span]) -> int:
         return sum(count_pending(self._reader, spans).values())

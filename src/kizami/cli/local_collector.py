@@ -9,11 +9,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from kizami.cli.backends import Collector
-from kizami.cli.engine_options import options_of_environment
 from kizami.cli.settings import Settings
 from kizami.config import Config
 from kizami.errors import ConfigurationError, StoreError
 from kizami.local.lock import AlreadyRunning, daemon_pid
+from kizami.local.options import Options
 from kizami.logs import use_logs
 from kizami.slots import shorten
 
@@ -39,16 +39,16 @@ class Daemon:
 
 
 @contextmanager
-def local_collector(database: Path, settings: Settings, metrics: Iterable[str]) -> Iterator[Collector]:
+def local_collector(
+    database: Path, settings: Settings, options: Options, metrics: Iterable[str]
+) -> Iterator[Collector]:
     """The daemon, else an engine of our own for the length of a `with`."""
     from kizami.local.drain import Drain
 
     with ExitStack() as stack:
         _serve_mock(stack, settings.config)
         try:
-            collector: Collector = stack.enter_context(
-                Drain.of(database, settings.config, options_of_environment())
-            )
+            collector: Collector = stack.enter_context(Drain.of(database, settings.config, options))
         except AlreadyRunning:
             collector = Daemon(database)
         else:
