@@ -27,8 +27,8 @@ test: $(VENV)/.dev $(MINISTACK)/.done  ## run the tests
 quick: $(VENV)/.dev  ## run the unit and property tests, in under a minute
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --hypothesis-seed=1 tests/unit tests/property
 
-one: $(VENV)/.dev  ## run one test, file or folder: make one T=tests/unit/test_slots.py::test_name
-	@test -n "$(T)" || { echo "make one needs a test: make one T=tests/unit/test_slots.py" >&2; exit 2; }
+one: $(VENV)/.dev  ## run one test, file or folder: make one T=tests/unit/core/test_slots.py::test_name
+	@test -n "$(T)" || { echo "make one needs a test: make one T=tests/unit/core/test_slots.py" >&2; exit 2; }
 	@$(BIN)/python -m pytest --hypothesis-seed=1 $(T)
 
 campaign: $(VENV)/.dev  ## the long tests: a power loss at every write, a hundred kills, properties on new examples
@@ -40,7 +40,7 @@ check: $(VENV)/.dev  ## ruff, strict mypy, and the house's own rules
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/python -m pytest tests/unit/test_house.py
+	@$(BIN)/python -m pytest tests/house/test_house.py
 
 fmt: $(VENV)/.dev  ## put the code into its one format
 	@$(BIN)/ruff check --fix .

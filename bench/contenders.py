@@ -14,10 +14,10 @@ from pathlib import Path
 
 import apsw
 
-from kizami.local.reader import Reader
-from kizami.local.service import offset_ms
-from kizami.slots import parse_instant
-from kizami.targets import Target
+from kizami.core.slots import parse_instant
+from kizami.core.targets.target import Target
+from kizami.local.engine.active_targets import offset_ms
+from kizami.local.store.reader import Reader
 
 INTERVAL_MS = 5000
 ROOT = Path(__file__).parent.parent

@@ -23,7 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
-from kizami.slots import floor_to_slot, format_instant, parse_instant, slots_between
+from kizami.core.slots import floor_to_slot, format_instant, parse_instant, slots_between
 
 ANSWER_SECONDS = 0.01
 HOLE_AGE = timedelta(minutes=90)

@@ -23,10 +23,10 @@ from pathlib import Path
 
 from contenders import CONTENDERS, INTERVAL_MS, Arrival, Contender, Kizami
 
-from kizami.local.database import open_database, transaction
-from kizami.local.metrics import register_targets
-from kizami.local.reader import Reader
-from kizami.targets import Target
+from kizami.core.targets.target import Target
+from kizami.local.store.database import open_database, transaction
+from kizami.local.store.metrics import register_targets
+from kizami.local.store.reader import Reader
 
 WARM_UP_SECONDS = 25
 DAY_SLOTS = 17_280

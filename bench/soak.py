@@ -23,12 +23,12 @@ from pathlib import Path
 from statistics import median
 from urllib.parse import parse_qs, urlsplit
 
-from kizami.local.clock import SystemClock
-from kizami.local.queue import SqliteQueue
-from kizami.local.reader import Reader
-from kizami.sender import message_for_slot
-from kizami.slots import floor_to_slot
-from kizami.targets import Target
+from kizami.core.sender import message_for_slot
+from kizami.core.slots import floor_to_slot
+from kizami.core.targets.target import Target
+from kizami.local.store.backfill_queue import BackfillQueue
+from kizami.local.store.reader import Reader
+from kizami.platform.clock import SystemClock
 
 ROOT = Path(__file__).parent.parent
 PORT = 18080
@@ -143,7 +143,7 @@ class Watch:
         """Ask a healthy target for an hour long ago."""
         metric, start = self._healthy[minute % len(self._healthy)], self._next_past
         self._next_past += timedelta(hours=1)
-        queue = SqliteQueue(self._database, SystemClock())
+        queue = BackfillQueue(self._database, SystemClock())
         slots = [start + timedelta(seconds=5 * n) for n in range(BACKFILL_SLOTS)]
         queue.send_backfill(message_for_slot(slot, Target(name=metric, lag_seconds=5)) for slot in slots)
         queue.close()

@@ -30,8 +30,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Page, sync_playwright
 
+from kizami.core.slots import format_instant, parse_instant
 from kizami.mock_api.server import MockServer
-from kizami.slots import format_instant, parse_instant
 
 IMAGES = Path(__file__).parent / "images"
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")

@@ -20,7 +20,7 @@ from infra.functions import WRITE_KEY_ACTIONS, allow, allow_key, consume, make_f
 from infra.queues import Limits, make_dead_letters, make_queue
 from infra.secrets import allow_secrets
 from infra.tables import make_table
-from kizami.targets import SecretReference
+from kizami.core.targets.target import SecretReference
 
 MAX_RECEIVES = 5
 KEY_PREFIX = "kizami/aggregation/"  # of the secrets that hold the companies' keys

@@ -11,7 +11,7 @@ from cdk_nag import AwsSolutionsChecks
 
 from infra.settings import settings_from_context
 from infra.stack import DataCollectionSchedulerStack
-from kizami.errors import ConfigurationError
+from kizami.core.errors import ConfigurationError
 
 CONFIGURATION, CHECK_FAILED = 3, 5  # exit codes as of the command line
 

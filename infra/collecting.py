@@ -12,7 +12,7 @@ from infra.environment import target_environment
 from infra.foundation import Foundation
 from infra.functions import WRITE_KEY_ACTIONS, allow, allow_key, consume, make_function
 from infra.secrets import allow_secrets
-from kizami.targets import SecretReference, Target
+from kizami.core.targets.target import SecretReference, Target
 
 
 class Collecting(Construct):

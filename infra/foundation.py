@@ -12,9 +12,9 @@ from constructs import Construct
 from infra.network import Network
 from infra.package import lambda_code
 from infra.settings import Settings
-from kizami.config import Config, parse_config
-from kizami.errors import ConfigurationError
-from kizami.targets import SecretReference, Target
+from kizami.core.config import Config, parse_config
+from kizami.core.errors import ConfigurationError
+from kizami.core.targets.target import SecretReference, Target
 
 AWS_SECRETS = ("secretsmanager", "ssm")
 

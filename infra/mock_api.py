@@ -9,7 +9,7 @@ from constructs import Construct
 from infra.findings import acknowledge
 from infra.foundation import Foundation
 from infra.functions import make_function
-from kizami.targets import SecretReference
+from kizami.core.targets.target import SecretReference
 
 TIMEOUT_SECONDS = 10
 PATHS = ("response_count", "users", "health")

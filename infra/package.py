@@ -14,7 +14,7 @@ from constructs import Construct
 import kizami
 from infra.modules import needed_files
 from kizami.aggregation.points import DEFAULT_ZONE
-from kizami.errors import ConfigurationError
+from kizami.core.errors import ConfigurationError
 
 CONFIG_NAME = "kizami.toml"
 HANDLER_MODULES = (

@@ -18,8 +18,8 @@ from infra.reconciling import Reconciling
 from infra.scheduling import Scheduling
 from infra.settings import Settings
 from infra.storage import Storage
-from kizami.errors import ConfigurationError
-from kizami.targets import SecretReference
+from kizami.core.errors import ConfigurationError
+from kizami.core.targets.target import SecretReference
 
 
 class SubMinuteSchedule(Construct):

@@ -8,7 +8,7 @@ from aws_cdk import Stack, Token
 from aws_cdk import aws_lambda as lambda_
 
 from infra.functions import allow
-from kizami.targets import SecretReference
+from kizami.core.targets.target import SecretReference
 
 
 def allow_secrets(function: lambda_.Function, secrets: Iterable[SecretReference]) -> None:

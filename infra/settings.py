@@ -10,9 +10,9 @@ from typing import Any
 
 from kizami.aggregation.points import DEFAULT_ZONE, require_zone
 from kizami.aws.aggregation_settings import DEFAULT_RETRY_SECONDS
-from kizami.errors import ConfigurationError, InvalidInput
-from kizami.slots import DEFAULT_INTERVAL_SECONDS
-from kizami.urls import require_base_url
+from kizami.core.errors import ConfigurationError, InvalidInput
+from kizami.core.slots import DEFAULT_INTERVAL_SECONDS
+from kizami.core.targets.urls import require_base_url
 
 SENDER_TIMEOUT_SECONDS = 10
 MEMORY_MB = 128

@@ -11,7 +11,7 @@ from infra.mock_api import MockApi
 from infra.monitoring import Monitoring
 from infra.schedule import SubMinuteSchedule
 from infra.settings import Settings
-from kizami.targets import SecretReference
+from kizami.core.targets.target import SecretReference
 
 
 class DataCollectionSchedulerStack(Stack):

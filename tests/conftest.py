@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from kizami import redaction
+from kizami.core import redaction
 
 settings.register_profile("kizami", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kizami")
@@ -67,7 +67,7 @@ def _no_secret_of_another_test() -> None:
 @pytest.fixture(scope="session")
 def moto_endpoint() -> Iterator[str]:
     """SQS and DynamoDB as moto plays them, one server for the whole run."""
-    from local_aws import moto_server
+    from aws_here.local_aws import moto_server
 
     with moto_server() as endpoint:
         yield endpoint
@@ -76,7 +76,7 @@ def moto_endpoint() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def dynamodb_local_endpoint() -> Iterator[str]:
     """Amazon's own DynamoDB Local, one server for the whole run."""
-    from local_aws import dynamodb_local_server
+    from aws_here.local_aws import dynamodb_local_server
 
     with dynamodb_local_server() as endpoint:
         yield endpoint
@@ -87,10 +87,10 @@ def no_connection_outlives_the_tests() -> Iterator[None]:
     """The functions keep theirs for the next invocation; here there is none."""
     yield
     clients = {
-        "sqs": ["sqs_client"],
-        "dynamodb": ["dynamodb_client"],
+        "store.sqs_queue": ["sqs_client"],
+        "store.metric_table": ["dynamodb_client"],
         "collector": ["api_client"],
-        "secrets": ["secrets_manager", "parameter_store"],
+        "client.secrets": ["secrets_manager", "parameter_store"],
     }
     for module, names in clients.items():
         if loaded := sys.modules.get(f"kizami.aws.{module}"):

@@ -12,15 +12,15 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from browser.conftest import OpenPage
-from dashboard_home import FixedClock, build_targets, newest_due
-from kizami.dashboard.local_source import LocalSource
-from kizami.dashboard.server import DashboardServer
-from kizami.local.database import open_database, transaction
-from kizami.local.metrics import register_targets
-from kizami.local.moments import to_ms, to_seconds
-from kizami.local.queue import SqliteQueue
-from kizami.sender import message_for_slot
-from kizami.targets import Target
+from kizami.core.epoch import to_ms, to_seconds
+from kizami.core.sender import message_for_slot
+from kizami.core.targets.target import Target
+from kizami.local.home import LocalHome
+from kizami.local.store.backfill_queue import BackfillQueue
+from kizami.local.store.database import open_database, transaction
+from kizami.local.store.metrics import register_targets
+from kizami.web.server import DashboardServer
+from samples.page_database import FixedClock, build_targets, newest_due
 
 NOW = datetime(2025, 12, 2, 10, 23, 10, tzinfo=UTC)
 CALLS = Target(name="calls", interval_seconds=5, lag_seconds=5)
@@ -50,7 +50,7 @@ class Home:
     def ask_for(self, target: Target, *backs: int) -> None:
         """As when somebody else backfills."""
         newest = newest_due(target, NOW)
-        queue = SqliteQueue(self.path, self.clock)
+        queue = BackfillQueue(self.path, self.clock)
         slots = [newest - timedelta(seconds=back * target.interval_seconds) for back in backs]
         queue.send_backfill(message_for_slot(slot, target) for slot in slots)
         queue.close()
@@ -69,7 +69,7 @@ def home(tmp_path: Path) -> Home:
 
 @pytest.fixture
 def page(home: Home, open_page: OpenPage) -> Iterator[Page]:
-    with DashboardServer(lambda: LocalSource(home.path), port=0, clock=home.clock) as server:
+    with DashboardServer(lambda: LocalHome(home.path), port=0, clock=home.clock) as server:
         page = open_page(f"{server.url}/?metric=calls")
         expect(page.locator("#live")).to_have_attribute("data-state", "connected")
         expect(page.locator("#chart canvas")).to_be_visible()
@@ -192,13 +192,13 @@ def test_what_is_typed_stays_when_something_new_comes_to_stand_beside_it(
 ) -> None:
     whole: dict[Target, tuple[int, ...]] = {Target(name=f"target_{number}"): () for number in range(12)}
     path = build_targets(tmp_path / "kizami.db", NOW, whole)
-    with DashboardServer(lambda: LocalSource(path), port=0, clock=FixedClock(NOW)) as server:
+    with DashboardServer(lambda: LocalHome(path), port=0, clock=FixedClock(NOW)) as server:
         page = open_page(server.url)
         expect(page.locator("#live")).to_have_attribute("data-state", "connected")
         expect(page.locator("#targets nav")).to_have_count(0)
         search = page.locator("#targets input[type=search]")
         search.press_sequentially("target_7")
-        with closing(LocalSource(path)) as source:
+        with closing(LocalHome(path)) as source:
             source.pause("target_3")  # as another page would
         expect(page.locator("#targets nav")).to_contain_text("paused 1")
         expect(search).to_be_focused()

@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from browser.conftest import OpenPage
-from dashboard_home import build_targets, served
-from kizami.targets import Target
+from kizami.core.targets.target import Target
+from samples.page_database import build_targets, served
 
 NOW = datetime(2025, 12, 2, 10, 23, 10, tzinfo=UTC)
 WIDTHS = (320, 360, 390)

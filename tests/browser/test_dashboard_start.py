@@ -12,13 +12,13 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from browser.conftest import OpenPage
-from dashboard_home import FixedClock, build_targets, store_slots
-from kizami.cli.backends import Home
+from kizami.cli.homes import HomeOptions
 from kizami.cli.overview import read_overview
-from kizami.cli.status import overview_lines
-from kizami.dashboard.local_source import LocalSource
-from kizami.dashboard.server import DashboardServer
-from kizami.targets import Target
+from kizami.cli.verbs.status import overview_lines
+from kizami.core.targets.target import Target
+from kizami.local.home import LocalHome
+from kizami.web.server import DashboardServer
+from samples.page_database import FixedClock, build_targets, store_slots
 
 START = datetime(2025, 12, 2, 10, 23, 12, 600_000, tzinfo=UTC)
 CALLS = Target(name="calls", lag_seconds=5)
@@ -38,7 +38,7 @@ def clock() -> FixedClock:
 
 @pytest.fixture
 def page(path: Path, clock: FixedClock, open_page: OpenPage) -> Iterator[Page]:
-    with DashboardServer(lambda: LocalSource(path), port=0, clock=clock) as server:
+    with DashboardServer(lambda: LocalHome(path), port=0, clock=clock) as server:
         page = open_page(server.url)
         expect(page.locator("#chart canvas")).to_be_visible()
         yield page
@@ -50,7 +50,7 @@ def tile(page: Page, kind: str) -> list[str]:
 
 
 def status_lines(path: Path, now: datetime) -> str:
-    with Home(database=path).opened() as backend:
+    with HomeOptions(database=path).opened() as backend:
         return "\n".join(overview_lines(read_overview(backend, now)))
 
 
@@ -97,11 +97,11 @@ def assert_so_many(page: Page, count: int) -> None:
 def test_the_newest_slot_is_not_that_of_the_best_target(open_page: OpenPage, tmp_path: Path) -> None:
     well = {Target(name=f"well_{number}", lag_seconds=5): range(0) for number in range(11)}
     path = build_targets(tmp_path / "kizami.db", START, {**well, Target(name="silent", lag_seconds=5): range(20)})
-    with DashboardServer(lambda: LocalSource(path), port=0, clock=FixedClock(START)) as server:
+    with DashboardServer(lambda: LocalHome(path), port=0, clock=FixedClock(START)) as server:
         page = open_page(server.url)
         assert tile(page, "age") == ["1 min 47 s ago", "silent; 1 of 12 targets behind"]
         expect(page.locator('.tile[data-tile="age"]')).to_have_class("tile bad")
-        with closing(LocalSource(path)) as source:
+        with closing(LocalHome(path)) as source:
             source.pause("silent")
         expect(page.locator('.tile[data-tile="age"] .note')).to_have_text("or newer, all 11 targets")
         expect(page.locator('.tile[data-tile="age"] .value')).to_have_text("7 s ago")

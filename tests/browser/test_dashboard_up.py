@@ -19,10 +19,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from browser.conftest import OpenPage
-from daemon import SOURCES, Daemon, slots_of, toml, wait_for
-from kizami.local.database import open_database
+from kizami.local.store.database import open_database
 from kizami.mock_api.server import MockServer
-from local_processes import hold_port
+from programs.daemon import SOURCES, Daemon, slots_of, toml, wait_for
+from programs.local_processes import hold_port
 
 SILENT_PAGES = 50
 QUICK = ("--receive-limit", "2", "--retry-seconds", "0.2")

@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from browser.conftest import PATIENCE_MS
-from dashboard_home import CALLS, build_home, served, this_slot
-from kizami.dashboard.security import Guard
+from kizami.web.security import Guard
+from samples.page_database import CALLS, build_home, served, this_slot
 
 # Everything that a page may send to another site without asking it first.
 ATTACK = """

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from kizami.aws.dynamodb import DynamoDbMetricStore
-from kizami.aws.sqs import SqsQueue
-from kizami.ports import MetricStore
-from local_aws import create_metrics_table, create_queue, lead_to, moto_in_this_process, sqs_at
-from sqlite_store import SqliteMetricStore
-from twins import ManualClock, MemoryMetricStore, MemoryQueue, QueueKit
+from aws_here.local_aws import create_metrics_table, create_queue, lead_to, moto_in_this_process, sqs_at
+from fakes.ports import ManualClock, MemoryMetricStore, MemoryQueue, QueueKit
+from fakes.sqlite_metric_store import SqliteMetricStore
+from kizami.aws.store.metric_table import DynamoDbMetricStore
+from kizami.aws.store.sqs_queue import SqsQueue
+from kizami.core.ports import MetricStore
 
 VISIBILITY_SECONDS = 2
 MAX_RECEIVES = 2

@@ -14,16 +14,16 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from aggregation_machine import AggregationMachine
-from aggregation_twins import MemoryLockStore, MemoryPointStore
+from aws_here.local_aws import create_company_table, create_points_table, lead_to
+from fakes.aggregation import MemoryLockStore, MemoryPointStore
 from kizami.aggregation.lock import Lock
 from kizami.aggregation.points import GrantOutcome, PointDay, UserPoints
-from kizami.aws.company_table import DynamoDbLockStore
-from kizami.aws.points_table import DynamoDbPointStore
-from kizami.local.aggregation import SqliteLockStore, SqlitePointStore
-from kizami.local.database import open_database
-from kizami.ports import LockStore, PointStore
-from local_aws import create_company_table, create_points_table, lead_to
+from kizami.aggregation.stores.company_table import DynamoDbLockStore
+from kizami.aggregation.stores.points_table import DynamoDbPointStore
+from kizami.aggregation.stores.sqlite import SqliteLockStore, SqlitePointStore
+from kizami.core.ports import LockStore, PointStore
+from kizami.local.store.database import open_database
+from samples.aggregation_machine import AggregationMachine
 
 NOW = datetime(2025, 12, 2, 3, 0, 0, tzinfo=UTC)
 MINE, OTHER = Lock(NOW, "m1", "r1"), Lock(NOW, "m2", "r2")

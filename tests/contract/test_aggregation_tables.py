@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
+from aws_here.local_aws import create_company_table, create_points_table, dynamodb_at
 from kizami.aggregation.lock import Lock
 from kizami.aggregation.points import GrantOutcome, PointDay
-from kizami.aws import company_table, dynamodb, points_table
-from kizami.aws.company_table import DynamoDbLockStore, list_companies
-from kizami.aws.json_client import AwsError
-from kizami.aws.points_table import DynamoDbPointStore
-from kizami.errors import StoreError
-from local_aws import create_company_table, create_points_table, dynamodb_at
+from kizami.aggregation.stores import company_table, points_table
+from kizami.aggregation.stores.company_table import DynamoDbLockStore, list_companies
+from kizami.aggregation.stores.points_table import DynamoDbPointStore
+from kizami.aws.client.json_client import AwsError
+from kizami.aws.store import metric_table
+from kizami.core.errors import StoreError
 
 NOW = datetime(2025, 12, 2, 3, 0, 0, tzinfo=UTC)
 LOCK = Lock(NOW, "m1", "r1")
@@ -129,7 +130,7 @@ def record_calls(monkeypatch: pytest.MonkeyPatch, refuse: str = "") -> list[str]
         operations.append(operation)
         if operation == refuse:
             raise AwsError(operation, "AccessDeniedException", "not authorized")
-        return dynamodb.call_dynamodb(left, operation, parameters)
+        return metric_table.call_dynamodb(left, operation, parameters)
 
     monkeypatch.setattr(points_table, "call_dynamodb", call)
     return operations

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from fault_server import FaultServer, raw, refused_url
-from kizami.aws.dynamodb import DynamoDbMetricStore
-from kizami.errors import StoreError
-from kizami.messages import MetricRecord
-from kizami.ports import PutOutcome
-from local_aws import create_metrics_table, dynamodb_at, lead_to
+from aws_here.local_aws import create_metrics_table, dynamodb_at, lead_to
+from fakes.fault_server import FaultServer, raw, refused_url
+from kizami.aws.store.metric_table import DynamoDbMetricStore
+from kizami.core.errors import StoreError
+from kizami.core.messages import MetricRecord
+from kizami.core.ports import PutOutcome
 
 SLOT = datetime(2025, 12, 2, 10, 23, 5, tzinfo=UTC)
 RECORD = MetricRecord("ai_response_count", SLOT, 7, SLOT + timedelta(seconds=1, microseconds=250_000))

@@ -10,8 +10,8 @@ from threading import Barrier
 
 import pytest
 
-from kizami.messages import MAX_COUNT, MetricRecord
-from kizami.ports import MetricStore, PutOutcome
+from kizami.core.messages import MAX_COUNT, MetricRecord
+from kizami.core.ports import MetricStore, PutOutcome
 
 METRIC = "ai_response_count"
 SLOT = datetime(2025, 12, 2, 10, 23, 5, tzinfo=UTC)

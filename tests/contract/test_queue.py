@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kizami.messages import read_message, write_message
-from kizami.ports import Received
-from kizami.sender import PlannedMessage, plan_minute
-from kizami.targets import Target
-from twins import QueueKit
+from fakes.ports import QueueKit
+from kizami.core.messages import read_message, write_message
+from kizami.core.ports import Received
+from kizami.core.sender import PlannedMessage, plan_minute
+from kizami.core.targets.target import Target
 
 START = datetime(2025, 12, 2, 10, 23, tzinfo=UTC)
 PLAN = plan_minute(START, Target())

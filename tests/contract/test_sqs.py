@@ -6,15 +6,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from fault_server import refused_url
-from kizami.aws.sqs import QueueNotFound, SqsQueue
-from kizami.errors import QueueError
-from kizami.messages import ScheduleMessage, write_message
-from kizami.ports import Received
-from kizami.sender import PlannedMessage, plan_minute
-from kizami.slots import Window
-from kizami.targets import Target
-from local_aws import create_queue, lead_to, sqs_at
+from aws_here.local_aws import create_queue, lead_to, sqs_at
+from fakes.fault_server import refused_url
+from kizami.aws.store.sqs_queue import QueueNotFound, SqsQueue
+from kizami.core.errors import QueueError
+from kizami.core.messages import ScheduleMessage, write_message
+from kizami.core.ports import Received
+from kizami.core.sender import PlannedMessage, plan_minute
+from kizami.core.slots import Window
+from kizami.core.targets.target import Target
 
 MINUTE = datetime(2025, 12, 2, 10, 23, tzinfo=UTC)
 PLAN = plan_minute(MINUTE, Target())

@@ -11,17 +11,17 @@ from pathlib import Path
 import boto3
 import pytest
 
-from command import Command, Outcome
-from kizami.aws.dynamodb import DynamoDbMetricStore
-from kizami.aws.sqs import SqsQueue, sqs_client
+from aws_here.local_aws import ACCESS_KEY, REGION, SECRET_KEY, create_metrics_table, create_queue, lead_to, sqs_at
+from kizami.aws.store.metric_table import DynamoDbMetricStore
+from kizami.aws.store.sqs_queue import SqsQueue, sqs_client
 from kizami.cli.aws_backend import AwsBackend
 from kizami.cli.exit_codes import CHECK_FAILED, CONFIGURATION, FAILURE, OK, UNREACHABLE, USAGE
-from kizami.local.clock import SystemClock
-from kizami.messages import MetricRecord, read_message, write_record
-from kizami.sender import PlannedMessage, message_for_slot
-from kizami.targets import Target
-from local_aws import ACCESS_KEY, REGION, SECRET_KEY, create_metrics_table, create_queue, lead_to, sqs_at
-from seeded import at, make_database
+from kizami.core.messages import MetricRecord, read_message, write_record
+from kizami.core.sender import PlannedMessage, message_for_slot
+from kizami.core.targets.target import Target
+from kizami.platform.clock import SystemClock
+from programs.command import Command, Outcome
+from samples.database import at, make_database
 
 SLOTS = 240
 NOW = at(SLOTS) + timedelta(hours=1)
@@ -263,7 +263,7 @@ class TestMistakes:
     def test_without_the_aws_parts_one_line_says_how_to_get_them(
         self, aws: OnAws, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("kizami.cli.backends.find_spec", lambda name: None)
+        monkeypatch.setattr("kizami.cli.homes.find_spec", lambda name: None)
         found = aws("status")
         assert found.code == CONFIGURATION
         line = "kizami: --backend aws: needs botocore, which is not installed; pip install botocore\n"

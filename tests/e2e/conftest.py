@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from aws_here.ministack import LocalAws, local_aws
 from browser.conftest import browser, open_page  # noqa: F401  (fixtures, for the page over the deployed stack)
-from ministack import LocalAws, local_aws
 
 
 @pytest.fixture(scope="session")

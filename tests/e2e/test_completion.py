@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from command import environment, run_process
 from conftest import skip_for_lack_of
+from programs.command import environment, run_process
 
 
 @pytest.fixture

@@ -15,7 +15,18 @@ from zoneinfo import ZoneInfo
 import pytest
 import requests
 
-from dashboard_home import (
+from kizami.aggregation.lock import lock_for
+from kizami.aggregation.points import point_day
+from kizami.aggregation.stores.sqlite import SqliteLockStore, SqlitePointStore
+from kizami.core.epoch import from_seconds
+from kizami.core.errors import ConfigurationError
+from kizami.core.slots import format_instant
+from kizami.core.targets.target import Target
+from kizami.local.home import Expectations, LocalHome
+from kizami.local.store.database import open_database
+from kizami.web import security
+from kizami.web.server import DashboardServer
+from samples.page_database import (
     CALLS,
     HOSTILE,
     INTERVAL,
@@ -28,17 +39,6 @@ from dashboard_home import (
     slot_before,
     this_slot,
 )
-from kizami.aggregation.lock import lock_for
-from kizami.aggregation.points import point_day
-from kizami.dashboard import security
-from kizami.dashboard.local_source import Configuration, LocalSource
-from kizami.dashboard.server import DashboardServer
-from kizami.errors import ConfigurationError
-from kizami.local.aggregation import SqliteLockStore, SqlitePointStore
-from kizami.local.database import open_database
-from kizami.local.moments import from_seconds
-from kizami.slots import format_instant
-from kizami.targets import Target
 
 TOKEN = "sesame-open-yourself"
 
@@ -254,7 +254,7 @@ def test_what_falls_due_between_preview_and_order_is_left_alone(tmp_path: Path, 
     newest = newest_due(target, now)
     named = {"first": format_instant(newest - 4 * INTERVAL), "end": format_instant(newest + 20 * INTERVAL)}
     order = {name: named.get(value, value) for name, value in order.items()}
-    with DashboardServer(lambda: LocalSource(path), port=0, clock=clock) as server:
+    with DashboardServer(lambda: LocalHome(path), port=0, clock=clock) as server:
         client = Client(server.url, now, path)
         preview = client.post("/api/v1/backfill", {**order, "dryRun": True})
         clock.moment += timedelta(minutes=1)
@@ -435,7 +435,7 @@ def test_the_page_speaks_the_reader_s_language_and_remembers_the_choice(client: 
 
 def test_a_dashboard_with_a_token_shows_nothing_without_it(tmp_path: Path) -> None:
     path = build_home(tmp_path / "kizami.db", this_slot())
-    with DashboardServer(lambda: LocalSource(path), port=0, token=TOKEN) as server:
+    with DashboardServer(lambda: LocalHome(path), port=0, token=TOKEN) as server:
         url = server.url
         for secret in (
             "/api/v1/status",
@@ -464,7 +464,7 @@ def test_a_dashboard_with_a_token_shows_nothing_without_it(tmp_path: Path) -> No
 
 def test_a_browser_logs_in_with_the_token_and_stays_in(tmp_path: Path) -> None:
     path = build_home(tmp_path / "kizami.db", this_slot())
-    with DashboardServer(lambda: LocalSource(path), port=0, token=TOKEN) as server, requests.Session() as browser:
+    with DashboardServer(lambda: LocalHome(path), port=0, token=TOKEN) as server, requests.Session() as browser:
         browser.headers["Origin"] = server.url
         wrong = browser.post(f"{server.url}/login", data={"token": "guess", "next": "/"}, timeout=90)
         assert (wrong.status_code, "not the token" in wrong.text) == (401, True)
@@ -504,7 +504,7 @@ def test_guesses_are_slowed_down_and_the_rightful_are_not_kept_out(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = build_home(tmp_path / "kizami.db", this_slot())
-    with DashboardServer(lambda: LocalSource(path), port=0, token=TOKEN) as server, requests.Session() as inside:
+    with DashboardServer(lambda: LocalHome(path), port=0, token=TOKEN) as server, requests.Session() as inside:
 
         def log_in(token: str, **headers: str) -> requests.Response:
             form, headers = {"token": token}, {"Origin": server.url, **headers}
@@ -529,7 +529,7 @@ def test_guesses_are_slowed_down_and_the_rightful_are_not_kept_out(
 @pytest.mark.usefixtures("no_time_passes")
 def test_a_header_is_no_way_around_the_limit(tmp_path: Path) -> None:
     path = build_home(tmp_path / "kizami.db", this_slot())
-    with DashboardServer(lambda: LocalSource(path), port=0, token=TOKEN) as server:
+    with DashboardServer(lambda: LocalHome(path), port=0, token=TOKEN) as server:
 
         def ask(token: str) -> requests.Response:
             headers = {"Authorization": f"Bearer {token}"}
@@ -545,7 +545,7 @@ def test_a_header_is_no_way_around_the_limit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("headers", [{"X-Forwarded-Proto": "https"}, {}])
 def test_over_tls_the_cookie_is_for_tls_alone(tmp_path: Path, headers: dict[str, str]) -> None:
     path, name = build_home(tmp_path / "kizami.db", this_slot()), "kizami.example"
-    server = DashboardServer(lambda: LocalSource(path), port=0, token=TOKEN, allowed_hosts=[name])
+    server = DashboardServer(lambda: LocalHome(path), port=0, token=TOKEN, allowed_hosts=[name])
     with server:
         headers = {"Host": name, "Origin": f"https://{name}", **headers}
         answer = requests.post(
@@ -583,12 +583,12 @@ def test_a_foreign_page_cannot_post_a_query(client: Client, origin: str) -> None
 
 def test_another_address_needs_a_token_from_the_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="--token-env"):
-        DashboardServer(lambda: LocalSource(tmp_path / "kizami.db"), host="0.0.0.0", port=0)
+        DashboardServer(lambda: LocalHome(tmp_path / "kizami.db"), host="0.0.0.0", port=0)
 
 
 def test_without_a_database_everything_says_so_until_there_is_one(tmp_path: Path) -> None:
     path = tmp_path / "kizami.db"
-    with DashboardServer(lambda: LocalSource(path), port=0) as server:
+    with DashboardServer(lambda: LocalHome(path), port=0) as server:
         problem = requests.get(f"{server.url}/api/v1/status", timeout=90)
         assert (problem.status_code, "kizami up" in problem.json()["detail"]) == (503, True)
         page = requests.get(server.url, timeout=90)
@@ -603,8 +603,8 @@ def test_without_a_database_everything_says_so_until_there_is_one(tmp_path: Path
 def test_a_target_that_the_configuration_no_longer_has_is_not_missed(tmp_path: Path) -> None:
     now = this_slot() - timedelta(hours=2)
     path = build_home(tmp_path / "kizami.db", now)
-    configured = Configuration({CALLS: False})
-    with DashboardServer(lambda: LocalSource(path, lambda: configured), port=0) as server:
+    configured = Expectations({CALLS: False})
+    with DashboardServer(lambda: LocalHome(path, lambda: configured), port=0) as server:
         items = requests.get(f"{server.url}/api/v1/targets", timeout=90).json()["items"]
         assert {item["metricName"]: item["condition"] for item in items} == {CALLS: "disabled", ORDERS: "removed"}
         status = requests.get(f"{server.url}/api/v1/status", timeout=90).json()
@@ -623,8 +623,8 @@ def test_the_companies_of_the_aggregation_batch_with_lock_and_points(tmp_path: P
     for company, minutes in (("acme", 5), ("stuck", 150)):
         locks.acquire(company, None, lock_for("message", "run", now - timedelta(minutes=minutes)))
     connection.close()
-    configured = Configuration(companies=["new"])
-    with DashboardServer(lambda: LocalSource(path, lambda: configured), port=0, clock=FixedClock(now)) as server:
+    configured = Expectations(companies=["new"])
+    with DashboardServer(lambda: LocalHome(path, lambda: configured), port=0, clock=FixedClock(now)) as server:
         items = requests.get(f"{server.url}/api/v1/companies", timeout=90).json()["items"]
         assert [tuple(item.values()) for item in items] == [
             ("acme", "2025-11-30T19:55:00Z", 300.0, "2025-12", 2, 3),
@@ -639,9 +639,9 @@ def test_the_companies_of_the_aggregation_batch_with_lock_and_points(tmp_path: P
 
 def test_the_document_describes_every_path_and_only_those(client: Client) -> None:
     described = set(client.json("/api/v1/openapi.json")["paths"])
-    from kizami.dashboard.application import dashboard
+    from kizami.web.application import dashboard
 
-    routes = {route.path for route in dashboard(lambda: LocalSource(client.path)).routes}  # type: ignore[attr-defined]
+    routes = {route.path for route in dashboard(lambda: LocalHome(client.path)).routes}  # type: ignore[attr-defined]
     page_only = {"/", "/login", "/static"}
     assert described == {path for path in routes - page_only if not path.startswith("/prometheus")}
     assert json.loads(client.get("/api/v1/openapi.json").text)["openapi"] == "3.1.0"

@@ -16,20 +16,20 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 import requests
 
-from daemon import PATIENCE_SECONDS, wait_for
-from dashboard_home import CALLS, INTERVAL, ORDERS, FixedClock, build_home, slot_before, this_slot
-from kizami.dashboard.live import TICK_SECONDS
-from kizami.dashboard.local_source import LocalSource
-from kizami.dashboard.server import DashboardServer
-from kizami.dashboard.snapshot import take_snapshot
-from kizami.local import batches
-from kizami.local.database import open_database, transaction
-from kizami.local.moments import to_ms, to_seconds
+from kizami.core.epoch import to_ms, to_seconds
+from kizami.home.snapshot import take_snapshot
+from kizami.local.home import LocalHome
+from kizami.local.store import statements
+from kizami.local.store.database import open_database, transaction
+from kizami.web.live import TICK_SECONDS
+from kizami.web.server import DashboardServer
+from programs.daemon import PATIENCE_SECONDS, wait_for
+from samples.page_database import CALLS, INTERVAL, ORDERS, FixedClock, build_home, slot_before, this_slot
 
 PAGES = 50
 
 
-class CountingSource(LocalSource):
+class CountingSource(LocalHome):
     """Counts how often anybody looks."""
 
     looks = 0
@@ -49,10 +49,10 @@ class Home:
         """Let a slot of `calls` be stored, as if it had just been collected."""
         connection = open_database(self.path)
         with transaction(connection):
-            number = LocalSource(self.path)._reader.metrics()[CALLS].id
+            number = LocalHome(self.path)._reader.metrics()[CALLS].id
             slot = slot_before(self.clock.now(), back)
             row = [to_seconds(slot), number, count, to_ms(slot + INTERVAL), 0, 1, 0]
-            batches.store(connection, [row])
+            statements.store(connection, [row])
         connection.close()
 
 
@@ -184,7 +184,7 @@ def test_a_query_that_is_no_view_is_refused(home: Home) -> None:
 
 def test_the_server_ends_at_once_with_pages_open(tmp_path: Path) -> None:
     path = build_home(tmp_path / "kizami.db", this_slot())
-    server = DashboardServer(lambda: LocalSource(path), port=0)
+    server = DashboardServer(lambda: LocalHome(path), port=0)
     with ExitStack() as open_pages:
         with server:
             pages = [open_pages.enter_context(closing(Page(server.url))) for _ in range(5)]
@@ -201,7 +201,7 @@ def test_collecting_goes_on_while_the_dashboard_reads_a_month(home: Home) -> Non
 
     def read() -> None:
         while not stop.is_set():
-            source = LocalSource(home.path)
+            source = LocalHome(home.path)
             take_snapshot(source, home.clock.now())
             source.buckets(CALLS, home.clock.now() - timedelta(days=30), home.clock.now(), 5)
             source.close()
@@ -216,6 +216,6 @@ def test_collecting_goes_on_while_the_dashboard_reads_a_month(home: Home) -> Non
         stop.set()
         for reader in readers:
             reader.join()
-    source = LocalSource(home.path)
+    source = LocalHome(home.path)
     assert take_snapshot(source, home.clock.now()).overview.gaps == 0
     source.close()

@@ -15,18 +15,18 @@ from typing import Any
 import pytest
 import requests
 
-from daemon import wait_for
-from dashboard_home import CALLS, HOSTILE, INTERVAL, ORDERS, FixedClock, build_home, served, slot_before
-from fetched_tools import prometheus
-from kizami.dashboard import desk
-from kizami.dashboard.local_source import LocalSource
-from kizami.dashboard.promql import budget
-from kizami.dashboard.server import DashboardServer
-from kizami.local import batches
-from kizami.local.database import open_database, transaction
-from kizami.local.moments import to_seconds
-from kizami.messages import MetricRecord
-from local_processes import hold_port
+from kizami.core.epoch import to_seconds
+from kizami.core.messages import MetricRecord
+from kizami.local.home import LocalHome
+from kizami.local.store import statements
+from kizami.local.store.database import open_database, transaction
+from kizami.web import home_threads
+from kizami.web.prometheus import budget
+from kizami.web.server import DashboardServer
+from programs.daemon import wait_for
+from programs.fetched_tools import prometheus
+from programs.local_processes import hold_port
+from samples.page_database import CALLS, HOSTILE, INTERVAL, ORDERS, FixedClock, build_home, served, slot_before
 
 NOW = datetime(2025, 12, 2, 10, 0, tzinfo=UTC)
 SECONDS = to_seconds(NOW)
@@ -202,7 +202,7 @@ def reserved_port() -> Iterator[int]:
 def oracle(path: Path, reserved_port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real Prometheus with the same samples."""
     tools, scratch = prometheus(), tmp_path_factory.mktemp("oracle")
-    source = LocalSource(path)
+    source = LocalHome(path)
     lines = ["# TYPE calls gauge\n"]
     start = NOW - timedelta(hours=2)
     lines += [
@@ -304,7 +304,7 @@ def test_an_instant_query_of_a_range_gives_the_samples(url: str, oracle: str) ->
     assert samples(f"{url}/prometheus") == samples(oracle)
 
 
-class SlowSource(LocalSource):
+class SlowSource(LocalHome):
     """A home whose records never end."""
 
     began, ended = threading.Event(), threading.Event()
@@ -353,7 +353,7 @@ def test_a_query_ends_when_nobody_waits_for_it(slow: DashboardServer) -> None:
 def test_one_question_too_many_is_told_to_come_back(
     slow: DashboardServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desk, "MAX_WAITING", 1)
+    monkeypatch.setattr(home_threads, "MAX_WAITING", 1)
     with socket.create_connection(("127.0.0.1", slow.port), timeout=90) as asking:
         asking.sendall(f"GET {SLOW_QUERY} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
         assert SlowSource.began.wait(90)
@@ -368,9 +368,9 @@ def test_a_hostile_label_value_is_escaped(tmp_path: Path, promtool: Path) -> Non
     with transaction(connection):
         name = 'a"b\\c\nd'
         connection.execute("INSERT INTO metrics VALUES (1, ?, 5, 5, 5, ?)", (name, SECONDS - 600))
-        batches.store(connection, [[SECONDS - 5, 1, 3, 0, 0, 1, 0]])
+        statements.store(connection, [[SECONDS - 5, 1, 3, 0, 0, 1, 0]])
     connection.close()
-    with DashboardServer(lambda: LocalSource(path), port=0, clock=FixedClock(NOW + INTERVAL)) as server:
+    with DashboardServer(lambda: LocalHome(path), port=0, clock=FixedClock(NOW + INTERVAL)) as server:
         text = requests.get(f"{server.url}/metrics", timeout=90).text
         assert r'{metric="a\"b\\c\nd"}' in text
         assert run(promtool, "check", "metrics", text=text) == ""

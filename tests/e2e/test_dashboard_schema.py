@@ -12,11 +12,11 @@ import schemathesis
 from hypothesis import settings
 from schemathesis import GenerationMode
 
-from dashboard_home import CALLS, build_home, served, slot_before, this_slot
-from kizami import dashboard
-from kizami.slots import format_instant
+from kizami import web
+from kizami.core.slots import format_instant
+from samples.page_database import CALLS, build_home, served, slot_before, this_slot
 
-DOCUMENT = Path(dashboard.__file__).parent / "openapi.json"
+DOCUMENT = Path(web.__file__).parent / "openapi.json"
 NOW = this_slot()
 schema = schemathesis.openapi.from_path(DOCUMENT).exclude(path="/api/v1/live")  # it does not end
 

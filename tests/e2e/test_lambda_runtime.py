@@ -14,14 +14,14 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from fetched_tools import lambda_runtime_emulator
-from kizami.aws.dynamodb import DynamoDbMetricStore
-from kizami.aws.sqs import SqsQueue
+from aws_here.lambda_events import scheduled_event, sqs_event
+from aws_here.local_aws import clean_environment, create_metrics_table, create_queue, environment, lead_to
+from kizami.aws.store.metric_table import DynamoDbMetricStore
+from kizami.aws.store.sqs_queue import SqsQueue
+from kizami.core.slots import parse_instant
 from kizami.mock_api.server import MockServer
-from kizami.slots import parse_instant
-from lambda_events import scheduled_event, sqs_event
-from local_aws import clean_environment, create_metrics_table, create_queue, environment, lead_to
-from local_processes import Words, hold_port, listens, running, wait_for
+from programs.fetched_tools import lambda_runtime_emulator
+from programs.local_processes import Words, hold_port, listens, running, wait_for
 
 SOURCE = Path(__file__).resolve().parent.parent.parent / "src"
 SLOT = parse_instant("2025-12-02T10:23:00Z")

@@ -26,11 +26,11 @@ from typing import Any
 
 import pytest
 
-from command import environment, run_process
-from kizami.slots import floor_to_minute, format_instant, parse_instant, slots_between
-from ministack import DeployedStack, LocalAws, wait_until
-from polled_api import PolledApi, serving
-from template import synthesize
+from aws_here.ministack import DeployedStack, LocalAws, wait_until
+from aws_here.template import synthesize
+from fakes.polled_api import PolledApi, serving
+from kizami.core.slots import floor_to_minute, format_instant, parse_instant, slots_between
+from programs.command import environment, run_process
 
 pytestmark = pytest.mark.timeout(900)
 

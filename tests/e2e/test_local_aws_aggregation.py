@@ -23,12 +23,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from aws_here.ministack import DeployedStack, LocalAws, wait_until
+from aws_here.template import synthesize
 from conftest import skip_for_lack_of
+from fakes.polled_api import PolledApi, serving
+from kizami.core.slots import format_instant
 from kizami.mock_api.users import DEFAULT_USERS, MOCK_USERS_KEY
-from kizami.slots import format_instant
-from ministack import DeployedStack, LocalAws, wait_until
-from polled_api import PolledApi, serving
-from template import synthesize
 
 pytestmark = pytest.mark.timeout(900)
 

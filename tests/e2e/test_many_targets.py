@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kizami.slots import floor_to_minute, format_instant, slots_between
-from ministack import DeployedStack, LocalAws, wait_until
-from polled_api import PolledApi, serving
-from template import synthesize
+from aws_here.ministack import DeployedStack, LocalAws, wait_until
+from aws_here.template import synthesize
+from fakes.polled_api import PolledApi, serving
+from kizami.core.slots import floor_to_minute, format_instant, slots_between
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 
 from kizami.aggregation.signing import sign
+from kizami.core.slots import parse_iso8601
 from kizami.mock_api.server import MockServer
 from kizami.mock_api.users import MOCK_USERS_KEY
-from kizami.slots import parse_iso8601
-from timestamps import date_times
+from samples.timestamps import date_times
 
 schema = schemathesis.openapi.from_path(Path(__file__).parents[2] / "docs" / "openapi.yaml")
 schemathesis.openapi.format("iso8601-date-time", date_times().map(lambda written: written.text))

@@ -19,12 +19,12 @@ from urllib.request import urlopen
 
 import pytest
 
-from kizami import serving
-from kizami.errors import ConfigurationError
+from kizami.core.errors import ConfigurationError
+from kizami.core.slots import INTERVALS
 from kizami.mock_api import application
 from kizami.mock_api.server import MockServer
-from kizami.serving import KEEP_ALIVE_SECONDS, MAX_HEAD_BYTES
-from kizami.slots import INTERVALS
+from kizami.platform import http_server
+from kizami.platform.http_server import KEEP_ALIVE_SECONDS, MAX_HEAD_BYTES
 
 WINDOW = "/response_count?from=2025-12-02T10:23:00Z&to=2025-12-02T10:23:05Z"
 COUNT = {"from": "2025-12-02T10:23:00Z", "to": "2025-12-02T10:23:05Z", "count": 1}
@@ -219,7 +219,7 @@ def test_a_thread_serves_until_the_block_ends_and_its_port_is_free_at_once() -> 
 
 
 def test_a_client_that_does_not_read_cannot_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "SHUTDOWN_GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(http_server, "SHUTDOWN_GRACE_SECONDS", 0.1)
     with socket.socket() as connection:
         with MockServer(port=0) as running:
             connection.connect(("127.0.0.1", running.port))

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import infra  # noqa: F401  -- says which Node.js CDK runs on
-from kizami.slots import floor_to_minute, format_instant
-from ministack import DeployedStack, LocalAws, wait_until
-from polled_api import PolledApi, serving
-from template import Template, read_template
-from written_tables import DOCS
+from aws_here.ministack import DeployedStack, LocalAws, wait_until
+from aws_here.template import Template, read_template
+from fakes.polled_api import PolledApi, serving
+from kizami.core.slots import floor_to_minute, format_instant
+from samples.written_tables import DOCS
 
 KEY = "key-of-the-orders"
 

@@ -12,10 +12,10 @@ from urllib.parse import quote, unquote
 import pytest
 import requests
 
-import fault_server as faults
-from command import environment, run_process
-from daemon import Daemon, toml, wait_for, write_whole
-from fault_server import Exchange, FaultServer
+import fakes.fault_server as faults
+from fakes.fault_server import Exchange, FaultServer
+from programs.command import environment, run_process
+from programs.daemon import Daemon, toml, wait_for, write_whole
 
 TOKEN = "canary+7/Q&x=\"k'z<v>~f1d"
 PASSWORD = "proxy-canary-4711"

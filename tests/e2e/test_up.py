@@ -20,14 +20,14 @@ from pathlib import Path
 
 import pytest
 
-import fault_server as faults
-from daemon import PATIENCE_SECONDS, SOURCES, Daemon, slots_of, toml, wait_for, write_whole
-from fault_server import FaultServer
-from full_pipe import FullPipe
-from kizami.local.database import open_database
-from kizami.local.reader import Reader
-from local_processes import hold_port
-from mock_elsewhere import command_for
+import fakes.fault_server as faults
+from fakes.fault_server import FaultServer
+from fakes.full_pipe import FullPipe
+from kizami.local.store.database import open_database
+from kizami.local.store.reader import Reader
+from programs.daemon import PATIENCE_SECONDS, SOURCES, Daemon, slots_of, toml, wait_for, write_whole
+from programs.local_processes import hold_port
+from programs.mock_elsewhere import command_for
 
 EVER = datetime(2020, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 
@@ -167,7 +167,7 @@ arguments = sys.argv[1:-2]
 from kizami.cli.main import main
 main(arguments)
 """
-    MODULES = ("click", "pycurl", "kizami.dashboard.server")
+    MODULES = ("click", "pycurl", "kizami.web.server")
 
     def start(self, directory: Path, module: str, number: int) -> subprocess.Popen[bytes]:
         with (directory / "log").open("wb") as log:
@@ -437,17 +437,17 @@ class TestBackup:
 
 class TestVerbsBesideIt:
     def test_a_slot_that_another_process_sends_is_asked_for(self, tmp_path: Path) -> None:
-        from kizami.local.clock import SystemClock
-        from kizami.local.queue import SqliteQueue
-        from kizami.sender import message_for_slot
-        from kizami.targets import Target
+        from kizami.core.sender import message_for_slot
+        from kizami.core.targets.target import Target
+        from kizami.local.store.backfill_queue import BackfillQueue
+        from kizami.platform.clock import SystemClock
 
         past = datetime(2025, 12, 2, 10, 23, 5, tzinfo=UTC)
         with FaultServer(faults.answer(3)) as server:
             configured(tmp_path, every_second(server))
             with Daemon(tmp_path) as daemon:
                 daemon.wait_for_rows(1)
-                queue = SqliteQueue(daemon.database, SystemClock())
+                queue = BackfillQueue(daemon.database, SystemClock())
                 assert queue.send_backfill([message_for_slot(past, Target(name="calls", interval_seconds=1))]) == 1
                 queue.close()
                 wait_for(lambda: past in slots_of(daemon.rows, "calls"), "the past slot")

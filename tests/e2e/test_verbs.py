@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from command import KIZAMI, environment, run_process
 from kizami.cli.exit_codes import CHECK_FAILED, CONFIGURATION, FAILURE, INTERRUPTED, OK, USAGE
+from kizami.core.slots import floor_to_slot
 from kizami.mock_api.server import MockServer
-from kizami.slots import floor_to_slot
-from seeded import bury_slots, make_database
+from programs.command import KIZAMI, environment, run_process
+from samples.database import bury_slots, make_database
 
 SLOTS = 720
 ROWS = 240_000

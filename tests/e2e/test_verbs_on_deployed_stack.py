@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from aws_here.ministack import DeployedStack, LocalAws
+from aws_here.template import synthesize
 from browser.conftest import OpenPage
-from command import KIZAMI, Outcome, environment, run_process
+from fakes.polled_api import PolledApi, serving
 from kizami.cli.exit_codes import CONFIGURATION, OK
-from kizami.messages import write_message
-from kizami.sender import message_for_slot
-from kizami.slots import floor_to_minute, format_instant
-from kizami.targets import Target
-from ministack import DeployedStack, LocalAws
-from polled_api import PolledApi, serving
-from template import synthesize
+from kizami.core.messages import write_message
+from kizami.core.sender import message_for_slot
+from kizami.core.slots import floor_to_minute, format_instant
+from kizami.core.targets.target import Target
+from programs.command import KIZAMI, Outcome, environment, run_process
 
 Kizami = Callable[..., Outcome]
 

@@ -16,10 +16,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from command import environment
-from daemon import SOURCES, Daemon
-from local_processes import hold_port
-from mock_elsewhere import command_for
+from programs.command import environment
+from programs.daemon import SOURCES, Daemon
+from programs.local_processes import hold_port
+from programs.mock_elsewhere import command_for
 
 ROOT = SOURCES.parent
 # What `make dist` calls, put together there and read here so that the two cannot differ.

@@ -10,13 +10,15 @@ from house.imports import imports_of, part_of
 from house.tree import Fault, module_name, place, sources, syntax
 
 # The parts that know the database's path and run beside a connection to it.
-_BESIDE_SQLITE = {"local", "dashboard"}
+_BESIDE_SQLITE = {"local", "home", "web", "aggregation.stores"}
 # What these open is never the database: a new file that is none yet, a lock file, a secret, the system's own.
-_OPEN_OTHERS = {f"kizami.local.{name}" for name in ("database", "lock", "secrets", "write_ahead_log")}
+_OPEN_OTHERS = {
+    f"kizami.local.{name}" for name in ("store.database", "daemon_lock", "http.secrets", "store.write_ahead_log")
+}
 _OPENERS = {"open", "read_bytes", "read_text", "write_bytes", "write_text", "touch", "copy", "copyfile", "copy2"}
 _OWN_FILES = "resources"  # of the package, by importlib
 
-_THE_DOOR = "kizami.local.database"
+_THE_DOOR = "kizami.local.store.database"
 _TO_SQLITE = {"Connection", "VFSFile"}
 
 
@@ -33,13 +35,13 @@ def opened_beside_sqlite(root: Path) -> list[Fault]:
 def _other_sqlites(tree: ast.Module, name: str) -> Iterator[tuple[int, str, str]]:
     for found in imports_of(tree, name):
         if found.module.split(".")[0] == "sqlite3":
-            yield found.line, "a second SQLite in the process", "use kizami.local.database.open_database"
+            yield found.line, "a second SQLite in the process", "use kizami.local.store.database.open_database"
 
 
 def _connections(tree: ast.Module, name: str) -> Iterator[tuple[int, str, str]]:
     for node, called in _calls(tree):
         if called in _TO_SQLITE and _of(node) == "apsw" and name != _THE_DOOR:
-            yield node.lineno, f"apsw.{called} beside {_THE_DOOR}", "use kizami.local.database.open_database"
+            yield node.lineno, f"apsw.{called} beside {_THE_DOOR}", "use kizami.local.store.database.open_database"
 
 
 def _opened_files(tree: ast.Module, name: str) -> Iterator[tuple[int, str, str]]:

@@ -10,20 +10,25 @@ from pathlib import Path
 
 from house.tree import Fault, module_name, place, sources, syntax
 
-# What each part of the house may know besides itself. Whatever stands directly in src/kizami is the core.
+# What each part of the house may know besides itself. A part is the longest of these names that a module has.
 MAY_KNOW = {
-    "core": {"aggregation"},
+    "core": {"aggregation"},  # the `[aggregation]` table of the file, and the types of its ports
+    "platform": {"core"},
     "aggregation": {"core"},
-    "serving": {"core"},
-    "mock_api": {"core", "aggregation", "serving"},  # it serves the batch's users API and checks its signature
-    "aws": {"core", "aggregation", "mock_api"},
-    "local": {"core", "aggregation", "mock_api"},
-    "dashboard": {"core", "aggregation", "local", "serving"},  # it shows what this machine collects
-    "cli": {"core", "aggregation", "mock_api", "aws", "local", "dashboard", "serving"},
+    "home": {"core", "aggregation"},  # whose locks and points it shows
+    "mock_api": {"core", "aggregation", "platform"},  # it serves the batch's users API and checks its signature
+    "local": {"core", "aggregation", "platform", "home", "mock_api", "aggregation.stores"},
+    "aws": {"core", "aggregation", "platform", "home", "mock_api", "aggregation.stores"},
+    # The batch's adapters stand beside it and know the home that each is for.
+    "aggregation.stores": {"core", "aggregation", "home", "local", "aws"},
+    "aggregation.local_runner": {"core", "aggregation", "aggregation.stores", "local"},
+    "aggregation.scheduled_runs": {"core", "aggregation", "aggregation.local_runner", "platform", "mock_api"},
+    "web": {"core", "aggregation", "platform", "home"},
+    "cli": {
+        *("core", "aggregation", "aggregation.stores", "aggregation.local_runner", "aggregation.scheduled_runs"),
+        *("platform", "home", "mock_api", "local", "aws", "web"),
+    },
 }
-
-# The dashboard's source over a deployed stack; its pages know no more of AWS than of SQLite.
-SOURCE_ON_AWS = "kizami.dashboard.aws_"
 
 # The parts of the standard library that compute and nothing else: no clock, file, socket, process, randomness.
 PURE = {
@@ -45,7 +50,7 @@ PURE = {
     *("urllib.parse", "zoneinfo"),
 }
 # A log line is written where it happens; how it looks is decided in one place, which also knows stderr.
-PURE_HERE = {"kizami.logs": {"logging", "sys", "time"}, "kizami.aggregation": {"logging"}}
+PURE_HERE = {"kizami.core.logs": {"logging", "sys", "time"}, "kizami.aggregation": {"logging"}}
 
 IN_EVERY_LAMBDA = {"boto3", "botocore", "urllib3"}
 
@@ -77,14 +82,15 @@ def imports_of(tree: ast.Module, importer: str) -> Iterator[Import]:
 
 
 def part_of(module: str) -> str:
-    """`aws` for `kizami.aws.sender`, `core` for `kizami.slots`."""
-    parts = module.split(".")
-    return parts[1] if len(parts) > 1 and parts[1] in MAY_KNOW else "core"
+    """`aws` for `kizami.aws.sender`, `aggregation.stores` for `kizami.aggregation.stores.sqlite`."""
+    name = module.removeprefix("kizami.")
+    parts = [part for part in MAY_KNOW if name == part or name.startswith(f"{part}.")]
+    return max(parts, key=len, default="core")
 
 
 def is_pure(module: str) -> bool:
     """Whether the rule of the core holds for a module."""
-    return part_of(module) in ("core", "aggregation") or module == "kizami.mock_api.responder"
+    return part_of(module) in ("core", "aggregation", "home") or module == "kizami.mock_api.responder"
 
 
 def against_the_direction(root: Path) -> list[Fault]:
@@ -93,11 +99,11 @@ def against_the_direction(root: Path) -> list[Fault]:
     for path in sources(root):
         name = module_name(root, path)
         part = part_of(name)
-        known_here = MAY_KNOW[part] | {part} | ({"aws"} if name.startswith(SOURCE_ON_AWS) else set())
+        known_here = MAY_KNOW[part] | {part}
         for found in imports_of(syntax(path), name):
             known = part_of(found.module)
             if found.module.startswith("kizami.") and known not in known_here:
-                remedy = "hand it over as a value or behind a port of kizami.ports"
+                remedy = "hand it over as a value or behind a port of kizami.core.ports"
                 faults.add(Fault(place(root, path), found.line, f"{part} must not know {known}", remedy))
     return sorted(faults)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from aws_here.template import Template, beyond_logs, event_sources, listed, synthesize
 from kizami.aggregation.lock import EXPIRY
-from template import Template, beyond_logs, event_sources, listed, synthesize
-from written_tables import table_after
+from samples.written_tables import table_after
 
 COMPANY_KEYS = "arn:{AWS::Partition}:secretsmanager:us-east-1:{AWS::AccountId}:secret:kizami/aggregation/*"
 USERS_API = "https://users.example.com:8443/v1"

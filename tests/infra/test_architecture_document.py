@@ -11,8 +11,8 @@ from dataclasses import fields
 import pytest
 from infra.settings import PARSERS, Profile, Settings
 
-from template import Template, synthesize
-from written_tables import DOCS, table_after
+from aws_here.template import Template, synthesize
+from samples.written_tables import DOCS, table_after
 
 FUNCTIONS = {
     "Sender": "sender",

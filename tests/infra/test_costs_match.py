@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from infra.monitoring import NAMESPACE
 
-from kizami import costs
+from aws_here.template import synthesize
+from kizami.aws import costs
 from kizami.aws.reconciler import NAMESPACE as PUBLISHED
-from template import synthesize
-from written_tables import DOCS
+from samples.written_tables import DOCS
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,8 +12,8 @@ from cdk_nag import AwsSolutionsChecks
 from infra.schedule import SubMinuteSchedule
 from infra.settings import Settings
 
-from kizami.errors import ConfigurationError
-from template import Template, read_template
+from aws_here.template import Template, read_template
+from kizami.core.errors import ConfigurationError
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import pytest
 from infra.modules import needed_files
 from infra.package import package_files, package_hash, require_packaged, write_zip
 
-from kizami.errors import ConfigurationError
-from template import HANDLERS, synthesize
+from aws_here.template import HANDLERS, synthesize
+from kizami.core.errors import ConfigurationError
 
 # For the command line only, which finds credentials as other AWS tools do.
 IN_THE_RUNTIME = {"botocore"}

@@ -7,7 +7,7 @@ import json
 import pytest
 from infra.functions import NETWORK_ACTIONS, WRITE_KEY_ACTIONS
 
-from template import HANDLERS, Template, all_policies, beyond_logs, flat, synthesize
+from aws_here.template import HANDLERS, Template, all_policies, beyond_logs, flat, synthesize
 
 NETWORK = {"ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from template import HANDLERS, Template, synthesize
+from aws_here.template import HANDLERS, Template, synthesize
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from template import HANDLERS, Template, all_policies, beyond_logs, event_sources, flat, synthesize
+from aws_here.template import HANDLERS, Template, all_policies, beyond_logs, event_sources, flat, synthesize
 
 SEED_FIGURES = {
     "visibility_seconds": "30",

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from infra.settings import Profile, Settings, settings_from_context
 
+from aws_here.template import synthesize
 from kizami.aggregation.batch import RESERVE_SECONDS
-from kizami.errors import ConfigurationError
-from template import synthesize
+from kizami.core.errors import ConfigurationError
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from template import synthesize
+from aws_here.template import synthesize
 
 DEPENDENCY_SAID_TWICE = "W3005"  # CDK names a role in DependsOn beside the reference to it
 

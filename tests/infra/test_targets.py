@@ -7,8 +7,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from kizami.errors import ConfigurationError
-from template import Template, synthesize
+from aws_here.template import Template, synthesize
+from kizami.core.errors import ConfigurationError
 
 ORDERS = """
 [[targets]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from aggregation_machine import AggregationMachine
-from aggregation_twins import MemoryLockStore, MemoryPointStore
+from fakes.aggregation import MemoryLockStore, MemoryPointStore
+from samples.aggregation_machine import AggregationMachine
 
 
 # **Feature: aggregation-batch, Property A5: never two holders, never two points a day, monthly points = granted

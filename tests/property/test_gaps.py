@@ -8,11 +8,11 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kizami.backfill import plan_backfill
-from kizami.coverage import Gap, Span, due_span, find_gaps
-from kizami.slots import shift, slots_between
-from kizami.targets import Target
-from strategies import instants, targets
+from kizami.core.backfill import plan_backfill
+from kizami.core.coverage import Gap, Span, due_span, find_gaps
+from kizami.core.slots import shift, slots_between
+from kizami.core.targets.target import Target
+from samples.strategies import instants, targets
 
 
 @st.composite

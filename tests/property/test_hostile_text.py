@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kizami.collector import retry_after_seconds
-from kizami.config import parse_config, parse_pointer
-from kizami.errors import ApiPayloadError, ConfigurationError, InvalidInput, KizamiError
-from kizami.messages import read_answer, read_message
-from kizami.slots import parse_duration, parse_instant, parse_iso8601
-from kizami.targets import require_metric
-from kizami.urls import require_base_url, require_path
-from strategies import mutations
+from kizami.core.collector import retry_after_seconds
+from kizami.core.config import parse_config, parse_pointer
+from kizami.core.errors import ApiPayloadError, ConfigurationError, InvalidInput, KizamiError
+from kizami.core.messages import read_answer, read_message
+from kizami.core.slots import parse_duration, parse_instant, parse_iso8601
+from kizami.core.targets.target import require_metric
+from kizami.core.targets.urls import require_base_url, require_path
+from samples.strategies import mutations
 
 _TIMES = (
     "2025-12-02T10:23:05Z",

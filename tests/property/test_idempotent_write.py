@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kizami.aws.dynamodb import DynamoDbMetricStore
-from kizami.messages import MAX_COUNT, MetricRecord
-from kizami.ports import MetricStore, PutOutcome
-from kizami.slots import floor_to_slot
-from local_aws import create_metrics_table, lead_to
-from strategies import metrics
-from twins import MemoryMetricStore
+from aws_here.local_aws import create_metrics_table, lead_to
+from fakes.ports import MemoryMetricStore
+from kizami.aws.store.metric_table import DynamoDbMetricStore
+from kizami.core.messages import MAX_COUNT, MetricRecord
+from kizami.core.ports import MetricStore, PutOutcome
+from kizami.core.slots import floor_to_slot
+from samples.strategies import metrics
 
 instants = st.datetimes(max_value=datetime.fromisoformat("9999-12-31"), timezones=st.just(UTC))
 writes = st.lists(st.tuples(st.integers(0, MAX_COUNT), instants), min_size=2, max_size=6)

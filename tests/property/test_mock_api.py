@@ -8,9 +8,9 @@ from urllib.parse import parse_qs, urlencode
 
 from hypothesis import assume, given, settings
 
+from kizami.core.slots import parse_iso8601
 from kizami.mock_api.responder import respond
-from kizami.slots import parse_iso8601
-from timestamps import Written, date_times
+from samples.timestamps import Written, date_times
 
 EARLY, LATE = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"
 

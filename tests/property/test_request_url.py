@@ -7,10 +7,10 @@ from urllib.parse import parse_qsl, quote, urlsplit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kizami.collector import request_url
-from kizami.slots import Window, parse_instant
-from kizami.targets import Target
-from strategies import windows
+from kizami.core.collector import request_url
+from kizami.core.slots import Window, parse_instant
+from kizami.core.targets.target import Target
+from samples.strategies import windows
 
 _SEGMENTS = st.lists(st.text("abcXYZ019日本~!$&'()*+,;=:@ ?#%", max_size=6), max_size=4)
 _PARAMETERS = st.lists(st.tuples(st.sampled_from("abcxyz"), st.text("a1 日+&=%?/", max_size=6)), max_size=3)

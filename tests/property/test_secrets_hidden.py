@@ -12,12 +12,12 @@ from urllib.parse import quote, quote_plus, unquote
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kizami.collector import Response, read_count
-from kizami.errors import ApiError
-from kizami.messages import ScheduleMessage
-from kizami.redaction import ENOUGH, HIDDEN, KNOWN, SHORTEST, Secrets
-from kizami.slots import Window, parse_instant, shorten
-from kizami.targets import SEED_TARGET
+from kizami.core.collector import Response, read_count
+from kizami.core.errors import ApiError
+from kizami.core.messages import ScheduleMessage
+from kizami.core.redaction import ENOUGH, HIDDEN, KNOWN, SHORTEST, Secrets
+from kizami.core.slots import Window, parse_instant, shorten
+from kizami.core.targets.target import SEED_TARGET
 
 MESSAGE = ScheduleMessage(Window(parse_instant("2025-12-02T10:23:00Z"), parse_instant("2025-12-02T10:23:05Z")))
 

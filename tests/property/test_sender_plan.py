@@ -8,10 +8,10 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kizami.sender import plan_minute
-from kizami.slots import floor_to_minute, shift
-from kizami.targets import SEED_TARGET, Target
-from strategies import instants, targets
+from kizami.core.sender import plan_minute
+from kizami.core.slots import floor_to_minute, shift
+from kizami.core.targets.target import SEED_TARGET, Target
+from samples.strategies import instants, targets
 
 
 # **Feature: data-collection-scheduler, Property 1: The Sender produces the correct delay sequence**

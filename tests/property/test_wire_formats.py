@@ -8,7 +8,7 @@ from datetime import datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kizami.messages import (
+from kizami.core.messages import (
     ApiAnswer,
     MetricRecord,
     read_answer,
@@ -18,10 +18,10 @@ from kizami.messages import (
     write_message,
     write_record,
 )
-from kizami.sender import plan_minute
-from kizami.slots import Window, format_instant
-from kizami.targets import Target
-from strategies import counts, instants, metrics, slots, targets, windows
+from kizami.core.sender import plan_minute
+from kizami.core.slots import Window, format_instant
+from kizami.core.targets.target import Target
+from samples.strategies import counts, instants, metrics, slots, targets, windows
 
 _JSON = st.recursive(
     st.none()

@@ -19,10 +19,10 @@ from typing import Any
 
 import apsw
 
-from kizami.cli.settings import read_config
-from kizami.local.clock import SystemClock
-from kizami.local.engine import Engine, StoredRecord
-from kizami.local.options import Options
+from kizami.local.engine.loop import Engine, StoredRecord
+from kizami.local.engine.options import Options
+from kizami.platform.clock import SystemClock
+from kizami.platform.config_file import read_config
 
 ROWS, SYNCS = 300, 10
 

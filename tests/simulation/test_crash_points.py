@@ -19,13 +19,13 @@ from typing import Any
 import apsw
 import pytest
 
-import fault_server as faults
-from daemon import SOURCES, toml
-from fault_server import FaultServer
-from kizami.errors import StoreError
-from kizami.local.database import open_database, require_intact, transaction
-from kizami.local.metrics import register_targets
-from kizami.targets import Target
+import fakes.fault_server as faults
+from fakes.fault_server import FaultServer
+from kizami.core.errors import StoreError
+from kizami.core.targets.target import Target
+from kizami.local.store.database import open_database, require_intact, transaction
+from kizami.local.store.metrics import register_targets
+from programs.daemon import SOURCES, toml
 
 # `make campaign` tries every point; a test run tries these many, evenly spread.
 POINTS = int(os.environ.get("KIZAMI_CRASH_POINTS", "120"))

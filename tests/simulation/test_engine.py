@@ -14,27 +14,29 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-import fault_server as faults
-from daemon import wait_for
-from fault_server import FaultServer
-from kizami.config import Config
-from kizami.coverage import Span, find_gaps
-from kizami.errors import StoreError
-from kizami.local import batches, catch_up, database, lines, service, writer
-from kizami.local.batches import BACKFILL, RETRY
-from kizami.local.clock import SystemClock
-from kizami.local.dead_letters import DeadLetters
-from kizami.local.engine import Engine, StoredRecord
-from kizami.local.fetch import Profile
-from kizami.local.metrics import register_targets
-from kizami.local.moments import to_seconds
-from kizami.local.options import Options
-from kizami.local.queue import SqliteQueue
-from kizami.local.reader import PendingSlot, Reader, StoredSlot
-from kizami.local.writer import Delivery
-from kizami.sender import message_for_slot
-from kizami.slots import floor_to_slot, parse_instant
-from kizami.targets import Target
+import fakes.fault_server as faults
+from fakes.fault_server import FaultServer
+from kizami.core.config import Config
+from kizami.core.coverage import Span, find_gaps
+from kizami.core.epoch import to_seconds
+from kizami.core.errors import StoreError
+from kizami.core.sender import message_for_slot
+from kizami.core.slots import floor_to_slot, parse_instant
+from kizami.core.targets.target import Target
+from kizami.home.values import PendingSlot, StoredSlot
+from kizami.local.engine import active_targets, catch_up, waiting_lines, writer
+from kizami.local.engine.loop import Engine, StoredRecord
+from kizami.local.engine.options import Options
+from kizami.local.engine.writer import WriterTurn
+from kizami.local.http.fetcher import RequestProfile
+from kizami.local.store import database, statements
+from kizami.local.store.backfill_queue import BackfillQueue
+from kizami.local.store.dead_letters import DeadLetters
+from kizami.local.store.metrics import register_targets
+from kizami.local.store.reader import Reader
+from kizami.local.store.statements import BACKFILL, RETRY
+from kizami.platform.clock import SystemClock
+from programs.daemon import wait_for
 
 HOUR = timedelta(hours=1)
 EVER = datetime(2020, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
@@ -106,7 +108,7 @@ def note_early_requests(engine: Engine) -> list[str]:
     early: list[str] = []
     start = engine._fetcher.start
 
-    def watched(url: str, profile: Profile, flight: Any) -> None:
+    def watched(url: str, profile: RequestProfile, flight: Any) -> None:
         begins = parse_instant(parse_qs(urlsplit(url).query)["from"][0])
         moment = begins + timedelta(seconds=flight.polled.target.lag_seconds)
         if flight.asked_ms < moment.timestamp() * 1000:
@@ -161,7 +163,7 @@ class TestClock:
     ) -> None:
         clock, resumed, deliver, resume = TurnableClock(), threading.Event(), Engine._deliver, Engine._resume
 
-        def deliver_after_the_jump(engine: Engine, delivery: Delivery) -> None:
+        def deliver_after_the_jump(engine: Engine, delivery: WriterTurn) -> None:
             if len(delivery.taken) > 20:  # the plan of a minute and more, all of it late at once
                 assert resumed.wait(60)
             deliver(engine, delivery)
@@ -265,7 +267,7 @@ def fail_once(slot: datetime) -> faults.Behaviour:
 
 
 def send_past(path: Path, *slots: datetime, name: str = "calls") -> None:
-    queue = SqliteQueue(path, SystemClock())
+    queue = BackfillQueue(path, SystemClock())
     queue.send_backfill(message_for_slot(slot, Target(name=name, interval_seconds=1)) for slot in slots)
     queue.close()
 
@@ -397,9 +399,9 @@ def bury_past(path: Path, slots: list[datetime], reason: str) -> None:
         (number,) = connection.execute("SELECT id FROM metrics WHERE name = 'calls'").fetchone()
         rows = [[to_seconds(slot), number, 0, 5, reason] for slot in slots]
         planned = [[slot, number, 1, 1000 * slot + 1000, 1 << 60] for slot, *_ in rows]
-        batches.send(connection, planned, BACKFILL, 0)
-        batches.fail(connection, rows)
-        batches.bury(connection, rows, 0)
+        statements.send(connection, planned, BACKFILL, 0)
+        statements.fail(connection, rows)
+        statements.bury(connection, rows, 0)
     connection.close()
 
 
@@ -480,8 +482,8 @@ class TestFairness:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         path = tmp_path / "kizami.db"
-        monkeypatch.setattr(service, "_WAITING_SECONDS", 10.0)
-        monkeypatch.setattr(lines, "_OVERFLOW_MS", 100)
+        monkeypatch.setattr(active_targets, "_WAITING_SECONDS", 10.0)
+        monkeypatch.setattr(waiting_lines, "_OVERFLOW_MS", 100)
         with FaultServer(faults.hang_before_headers) as hanging, FaultServer(faults.answer()) as server:
             target = every_second(hanging, "hangs", timeout_seconds=1.0)
             fill_with_retries(path, [target], 500)
@@ -507,7 +509,7 @@ def fill_with_retries(path: Path, targets: list[Target], count: int) -> None:
             for target in targets
             for slot in range(first, first + count)
         ]
-        batches.send(connection, rows, RETRY, 0)
+        statements.send(connection, rows, RETRY, 0)
     connection.close()
 
 

@@ -15,16 +15,16 @@ from pathlib import Path
 
 import pytest
 
-import fault_server as faults
+import fakes.fault_server as faults
 from conftest import skip_for_lack_of
-from daemon import Daemon, slots_of, toml, wait_for
-from fault_server import FaultServer
-from kizami.coverage import Span, find_gaps
-from kizami.local.database import open_database, transaction
-from kizami.local.metrics import register_targets
-from kizami.local.reader import Reader
-from kizami.slots import floor_to_slot, parse_instant
-from kizami.targets import Target
+from fakes.fault_server import FaultServer
+from kizami.core.coverage import Span, find_gaps
+from kizami.core.slots import floor_to_slot, parse_instant
+from kizami.core.targets.target import Target
+from kizami.local.store.database import open_database, transaction
+from kizami.local.store.metrics import register_targets
+from kizami.local.store.reader import Reader
+from programs.daemon import Daemon, slots_of, toml, wait_for
 
 KILLS = int(os.environ.get("KIZAMI_KILLS", "6"))  # `make campaign` has many more
 SECOND = timedelta(seconds=1)
@@ -180,16 +180,16 @@ def test_a_full_disk_is_told_once_held_in_memory_and_recovered_from(tmp_path: Pa
 def test_with_a_full_disk_memory_is_bounded_and_polling_stops_before_it_grows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from host_rooms import Rooms
-    from kizami.local import writer as module
-    from kizami.local.batches import Taken
-    from kizami.local.clock import SystemClock
-    from kizami.local.work import Work
-    from kizami.local.writer import Delivery, QueueLimits, Writer
+    from fakes.host_rooms import Rooms
+    from kizami.local.engine import writer as module
+    from kizami.local.engine.write_batch import WriteBatch
+    from kizami.local.engine.writer import QueueLimits, Writer, WriterTurn
+    from kizami.local.store.statements import TakenMessage
+    from kizami.platform.clock import SystemClock
 
     monkeypatch.setattr(module, "HELD_LIMIT", 10)
     monkeypatch.setattr(module, "_TROUBLE_SECONDS", 0.01)
-    deliveries: list[Delivery] = []
+    deliveries: list[WriterTurn] = []
     path = tmp_path / "kizami.db"
     writer = Writer(path, SystemClock(), QueueLimits(60, 100), deliveries.append, Rooms())
     now_ms = int(SystemClock().milliseconds())
@@ -198,10 +198,10 @@ def test_with_a_full_disk_memory_is_bounded_and_polling_stops_before_it_grows(
     writer._connection.set_busy_timeout(1)
     writer.start()
     plans = [[slot, 0, 1, now_ms, now_ms] for slot in range(5)]
-    writer.submit(Work(sent=plans))
+    writer.submit(WriteBatch(sent=plans))
     wait_for(lambda: deliveries, "messages handed out from memory")
-    assert deliveries[0].taken == [Taken(slot, 0, 1, 0, now_ms, 0) for slot in range(5)]
-    writer.submit(Work(stored=[[slot, 0, 7, now_ms, 0, 1, 0] for slot in range(5)]))
+    assert deliveries[0].taken == [TakenMessage(slot, 0, 1, 0, now_ms, 0) for slot in range(5)]
+    writer.submit(WriteBatch(stored=[[slot, 0, 7, now_ms, 0, 1, 0] for slot in range(5)]))
     wait_for(lambda: writer.overloaded, "the bound")
     seen = len(deliveries)
     time.sleep(0.2)
@@ -219,23 +219,23 @@ def test_an_answer_that_takes_longer_than_its_message_is_hidden_is_stored_and_no
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its visibility runs out again and again, but there is one daemon: the message is in our own hands."""
-    from host_rooms import Rooms
-    from kizami.local import writer as module
-    from kizami.local.clock import SystemClock
-    from kizami.local.work import Work
-    from kizami.local.writer import Delivery, QueueLimits, Writer
+    from fakes.host_rooms import Rooms
+    from kizami.local.engine import writer as module
+    from kizami.local.engine.write_batch import WriteBatch
+    from kizami.local.engine.writer import QueueLimits, Writer, WriterTurn
+    from kizami.platform.clock import SystemClock
 
     monkeypatch.setattr(module, "LOOK_AHEAD_MS", 50)
     known_since(tmp_path, datetime.now(UTC))
     path = tmp_path / "kizami.db"
-    deliveries: list[Delivery] = []
+    deliveries: list[WriterTurn] = []
     limits = QueueLimits(visibility_seconds=0.01, old_per_second=100)
     writer = Writer(path, SystemClock(), limits, deliveries.append, Rooms())
     now_ms = int(SystemClock().milliseconds())
     writer.start()
-    writer.submit(Work(sent=[[1, 0, 1, now_ms, now_ms]]))
+    writer.submit(WriteBatch(sent=[[1, 0, 1, now_ms, now_ms]]))
     wait_for(lambda: sum(len(each.taken) for each in deliveries) >= 2, "a second handing out")
-    writer.submit(Work(stored=[[1, 0, 7, now_ms, 0, 1, 0]]))
+    writer.submit(WriteBatch(stored=[[1, 0, 7, now_ms, 0, 1, 0]]))
     wait_for(lambda: deliveries[-1].written.stored, "the row")
     writer.close(60)
     with Reader.opened(path) as reader:

@@ -16,16 +16,16 @@ import apsw
 import pytest
 import requests
 
-import fault_server as faults
-from command import run_process
+import fakes.fault_server as faults
 from conftest import skip_for_lack_of
-from daemon import PATIENCE_SECONDS, Daemon, slots_of, toml, wait_for, write_whole
-from fault_server import FaultServer
-from kizami.local.database import open_database, transaction
-from kizami.local.metrics import register_targets
-from kizami.local.reader import Reader
-from kizami.targets import Target
-from seen_locks import SeenLocks
+from fakes.fault_server import FaultServer
+from kizami.core.targets.target import Target
+from kizami.local.store.database import open_database, transaction
+from kizami.local.store.metrics import register_targets
+from kizami.local.store.reader import Reader
+from programs.command import run_process
+from programs.daemon import PATIENCE_SECONDS, Daemon, slots_of, toml, wait_for, write_whole
+from programs.seen_locks import SeenLocks
 
 EVER = datetime(2020, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 

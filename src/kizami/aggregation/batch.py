@@ -25,9 +25,9 @@ from kizami.aggregation.users_api import (
     read_users,
     signed_request,
 )
-from kizami.errors import InvalidInput, KizamiError, StoreError
-from kizami.ports import LockStore, PointStore, UsersApi
-from kizami.targets import SecretReference
+from kizami.core.errors import InvalidInput, KizamiError, StoreError
+from kizami.core.ports import LockStore, PointStore, UsersApi
+from kizami.core.targets.target import SecretReference
 
 CHUNK_USERS = 500  # what is granted between two looks at the time that is left
 RESERVE_SECONDS = 30.0  # to finish a chunk on a slow store and release the lock
@@ -44,7 +44,7 @@ class Ending(Enum):
 
 
 @dataclass(slots=True)
-class Tally:
+class UserCounts:
     """How many users a run has seen to, by what became of them."""
 
     granted: int = 0
@@ -65,7 +65,7 @@ class RunOutcome:
 
     ending: Ending
     code: LogCode
-    tally: Tally
+    tally: UserCounts
     fault: type[Exception] | None = None
 
     @property
@@ -75,7 +75,7 @@ class RunOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class RunContext:
     """One delivery of a message: the message's id owns the lock, the run's id tells deliveries apart."""
 
     message_id: str
@@ -96,7 +96,7 @@ class Batch:
     zone: tzinfo
     on_progress: Callable[[int, int], None] = lambda done, total: None
 
-    def run(self, message: AggregationMessage, delivery: Delivery) -> RunOutcome:
+    def run(self, message: AggregationMessage, delivery: RunContext) -> RunOutcome:
         """Carry out one delivery; it raises nothing but what ends the process, and releases its lock even then."""
         log = RunLog(companyId=message.company_id, messageId=delivery.message_id, runId=delivery.run_id)
         if isinstance(message.key, ApiKey):
@@ -111,11 +111,11 @@ class _Run:
 
     batch: Batch
     message: AggregationMessage
-    delivery: Delivery
+    delivery: RunContext
     company_id: str
     lock: Lock
     log: RunLog
-    tally: Tally = field(default_factory=Tally)
+    tally: UserCounts = field(default_factory=UserCounts)
     may_hold_lock: bool = False
 
     def perform(self) -> RunOutcome:

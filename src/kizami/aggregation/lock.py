@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from kizami.slots import format_instant, parse_instant
+from kizami.core.slots import format_instant, parse_instant
 
 EXPIRY = timedelta(minutes=120)
 

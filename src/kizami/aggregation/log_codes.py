@@ -12,13 +12,13 @@ import traceback
 from collections.abc import Mapping
 from enum import Enum
 
-from kizami.redaction import Secrets
+from kizami.core.redaction import Secrets
 
 MAX_DETAIL = 1000
 LOOKED_AT = 16 * MAX_DETAIL  # of a text that may be as long as an answer
 MAX_DEPTH = 4
 
-_logger = logging.getLogger("kizami.aggregation")
+_logger = logging.getLogger("kizami.aggregation.batch")
 
 
 class LogCode(Enum):

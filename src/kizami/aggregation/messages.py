@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kizami.aggregation.signing import ApiKey, require_company_id
-from kizami.errors import InvalidInput
-from kizami.messages import load_json
-from kizami.targets import SecretReference
+from kizami.core.errors import InvalidInput
+from kizami.core.messages import load_json
+from kizami.core.targets.target import SecretReference
 
 MAX_REFERENCE_LENGTH = 512  # a secret's ARN may be this long
 _FIELDS = {"CompanyId", "ApiKey", "ApiKeyRef"}

@@ -9,8 +9,8 @@ from enum import Enum
 from zoneinfo import ZoneInfo
 
 from kizami.aggregation.users_api import User
-from kizami.errors import ConfigurationError
-from kizami.slots import shorten
+from kizami.core.errors import ConfigurationError
+from kizami.core.slots import shorten
 
 DEFAULT_ZONE = "Asia/Tokyo"
 

@@ -10,11 +10,11 @@ from zoneinfo import ZoneInfo
 
 from kizami.aggregation.points import DEFAULT_ZONE, require_zone
 from kizami.aggregation.signing import require_company_id
-from kizami.config import parse_reference, refuse_unknown
-from kizami.errors import ConfigurationError, InvalidInput
-from kizami.slots import parse_duration
-from kizami.targets import MOCK_API_URL, SecretReference
-from kizami.urls import configured_url
+from kizami.core.config import parse_reference, refuse_unknown
+from kizami.core.errors import ConfigurationError, InvalidInput
+from kizami.core.slots import parse_duration
+from kizami.core.targets.target import MOCK_API_URL, SecretReference
+from kizami.core.targets.urls import configured_url
 
 SCHEDULE_SETTINGS = ("url", "every", "time_zone", "companies")
 COMPANY_SETTINGS = ("id", "key")

@@ -12,7 +12,7 @@ import hashlib
 import hmac
 from dataclasses import dataclass
 
-from kizami.errors import InvalidInput
+from kizami.core.errors import InvalidInput
 
 MAX_TIMESTAMP = 253_402_300_799  # 9999-12-31T23:59:59Z
 

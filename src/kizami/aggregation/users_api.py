@@ -8,9 +8,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from kizami.aggregation.signing import MAX_TIMESTAMP, require_user_number
-from kizami.collector import Request, Response, url_template
-from kizami.errors import ApiPayloadError, ApiStatusError, InvalidInput
-from kizami.messages import load_json
+from kizami.core.collector import Request, Response, url_template
+from kizami.core.errors import ApiPayloadError, ApiStatusError, InvalidInput
+from kizami.core.messages import load_json
 
 API_TIMEOUT_SECONDS = 30.0
 MAX_BODY_BYTES = 16 * 1024 * 1024  # 100,000 users are about 6 MB

@@ -10,25 +10,24 @@ from datetime import UTC, datetime
 from math import inf
 from typing import Any
 
-from kizami.aggregation.batch import Batch
-from kizami.aggregation.batch import Delivery as BatchDelivery
+from kizami.aggregation.batch import Batch, RunContext
 from kizami.aggregation.log_codes import LogCode, RunLog
 from kizami.aggregation.messages import read_message
 from kizami.aggregation.signing import ApiKey
+from kizami.aggregation.stores.company_table import DynamoDbLockStore
+from kizami.aggregation.stores.points_table import DynamoDbPointStore
 from kizami.aws.aggregation_settings import AggregationSettings, aggregation_settings
-from kizami.aws.api import api_client, fetch
-from kizami.aws.company_table import DynamoDbLockStore
+from kizami.aws.client.polled_api import api_client, fetch
+from kizami.aws.client.secrets import resolve
 from kizami.aws.deliveries import Delivery, read_deliveries, report_failures
 from kizami.aws.invocation import Context, TimeLeft, time_left
-from kizami.aws.points_table import DynamoDbPointStore
-from kizami.aws.secrets import resolve
-from kizami.aws.sqs import SqsQueue
-from kizami.collector import Request, Response
-from kizami.errors import ConfigurationError, InvalidInput, KizamiError, QueueError
-from kizami.logs import use_json_logs
-from kizami.messages import load_json
-from kizami.redaction import KNOWN
-from kizami.targets import SecretReference
+from kizami.aws.store.sqs_queue import SqsQueue
+from kizami.core.collector import Request, Response
+from kizami.core.errors import ConfigurationError, InvalidInput, KizamiError, QueueError
+from kizami.core.logs import use_json_logs
+from kizami.core.messages import load_json
+from kizami.core.redaction import KNOWN
+from kizami.core.targets.target import SecretReference
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +69,7 @@ def succeeds(batch: Batch, delivery: Delivery, left: TimeLeft) -> bool:
         RunLog(messageId=delivery.message_id).write(LogCode.UNKNOWN, error)
         return False
     run_id = os.urandom(16).hex()
-    outcome = batch.run(message, BatchDelivery(delivery.message_id, run_id, datetime.now(UTC), left))
+    outcome = batch.run(message, RunContext(delivery.message_id, run_id, datetime.now(UTC), left))
     return not outcome.is_failure
 
 

@@ -10,13 +10,13 @@ from typing import Any
 
 from kizami.aggregation.messages import read_reference, write_message
 from kizami.aggregation.signing import require_company_id
-from kizami.aws.company_table import list_companies
+from kizami.aggregation.stores.company_table import list_companies
+from kizami.aws.client.json_client import CALL_SECONDS, AwsError
 from kizami.aws.invocation import Context, TimeLeft, time_left
-from kizami.aws.json_client import CALL_SECONDS, AwsError
 from kizami.aws.settings import require_queue_url, require_table_name
-from kizami.aws.sqs import MAX_BATCH, sqs_client
-from kizami.errors import InvalidInput, KizamiError, QueueError
-from kizami.logs import use_json_logs
+from kizami.aws.store.sqs_queue import MAX_BATCH, sqs_client
+from kizami.core.errors import InvalidInput, KizamiError, QueueError
+from kizami.core.logs import use_json_logs
 
 RESERVE_SECONDS = 5.0
 

@@ -13,10 +13,10 @@ from kizami.aws.settings import (
     require_table_name,
     require_variable,
 )
-from kizami.config import parse_reference
-from kizami.errors import ConfigurationError, InvalidInput
-from kizami.targets import SecretReference
-from kizami.urls import configured_url
+from kizami.core.config import parse_reference
+from kizami.core.errors import ConfigurationError, InvalidInput
+from kizami.core.targets.target import SecretReference
+from kizami.core.targets.urls import configured_url
 
 API_BASE_URL = "AGGREGATION_API_BASE_URL"
 

@@ -10,21 +10,21 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 
-from kizami.aws.api import api_client, fetch, without_query
+from kizami.aws.client.http_client import HttpClient
+from kizami.aws.client.polled_api import api_client, fetch, without_query
 from kizami.aws.deliveries import Delivery, read_deliveries, report_failures
-from kizami.aws.dynamodb import DynamoDbMetricStore
-from kizami.aws.http_client import HttpClient
 from kizami.aws.invocation import Context, TimeLeft, time_left
 from kizami.aws.settings import collector_settings
-from kizami.collector import plan_request, read_response
-from kizami.config import Config
-from kizami.errors import KizamiError
-from kizami.logs import use_json_logs
-from kizami.messages import MetricRecord, ScheduleMessage, read_message
-from kizami.ports import MetricStore, PutOutcome
-from kizami.redaction import KNOWN
-from kizami.slots import format_instant, shift
-from kizami.targets import Target
+from kizami.aws.store.metric_table import DynamoDbMetricStore
+from kizami.core.collector import plan_request, read_response
+from kizami.core.config import Config
+from kizami.core.errors import KizamiError
+from kizami.core.logs import use_json_logs
+from kizami.core.messages import MetricRecord, ScheduleMessage, read_message
+from kizami.core.ports import MetricStore, PutOutcome
+from kizami.core.redaction import KNOWN
+from kizami.core.slots import format_instant, shift
+from kizami.core.targets.target import Target
 
 COLLECTED_AT_ONCE = 16
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kizami.errors import InvalidInput
+from kizami.core.errors import InvalidInput
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from kizami.logs import use_json_logs
+from kizami.core.logs import use_json_logs
 from kizami.mock_api.requests_log import log_answer
 from kizami.mock_api.responder import Parameters, Surroundings, respond
 from kizami.mock_api.users import users_key

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kizami.aws.dynamodb import DynamoDbMetricStore
 from kizami.aws.invocation import Context, time_left
 from kizami.aws.settings import (
     Environment,
@@ -19,13 +18,14 @@ from kizami.aws.settings import (
     require_queue_url,
     require_table_name,
 )
-from kizami.aws.sqs import SqsQueue
-from kizami.coverage import Completeness
-from kizami.errors import KizamiError, StoreError
-from kizami.logs import use_json_logs
-from kizami.reconcile import (
-    Finding,
+from kizami.aws.store.metric_table import DynamoDbMetricStore
+from kizami.aws.store.sqs_queue import SqsQueue
+from kizami.core.coverage import Completeness
+from kizami.core.errors import KizamiError, StoreError
+from kizami.core.logs import use_json_logs
+from kizami.core.reconcile import (
     ReconcilePolicy,
+    TargetFinding,
     find_gaps_by_counting,
     overall,
     plan_run,
@@ -33,9 +33,9 @@ from kizami.reconcile import (
     since_first,
     span_to_check,
 )
-from kizami.sender import PlannedMessage
-from kizami.slots import format_instant
-from kizami.targets import Target
+from kizami.core.sender import PlannedMessage
+from kizami.core.slots import format_instant
+from kizami.core.targets.target import Target
 
 TARGETS_AT_ONCE = 16
 NAMESPACE = "kizami"
@@ -108,10 +108,10 @@ def reconcile(
 
 def examine_all(
     targets: Sequence[Target], store: DynamoDbMetricStore, now: datetime, policy: ReconcilePolicy
-) -> list[Finding]:
+) -> list[TargetFinding]:
     """What is missing of each target; one that cannot be read is left to the next run, unless all are."""
 
-    def examine_or_log(target: Target) -> Finding | StoreError:
+    def examine_or_log(target: Target) -> TargetFinding | StoreError:
         try:
             return examine(target, store, now, policy)
         except StoreError as error:
@@ -120,18 +120,18 @@ def examine_all(
 
     with ThreadPoolExecutor(min(TARGETS_AT_ONCE, len(targets) or 1)) as pool:
         results = list(pool.map(examine_or_log, targets))
-    findings = [result for result in results if isinstance(result, Finding)]
+    findings = [result for result in results if isinstance(result, TargetFinding)]
     errors = [result for result in results if isinstance(result, StoreError)]
     if errors and not findings:
         raise errors[0]
     return findings
 
 
-def examine(target: Target, store: DynamoDbMetricStore, now: datetime, policy: ReconcilePolicy) -> Finding:
+def examine(target: Target, store: DynamoDbMetricStore, now: datetime, policy: ReconcilePolicy) -> TargetFinding:
     """What is missing of one target; a complete one costs one query that returns a number and no items."""
     name, span = target.name, span_to_check(target, now, policy)
     if store.count(name, span.start, span.end) == span.expected:
-        return Finding(target, Completeness(span.expected, span.expected))
+        return TargetFinding(target, Completeness(span.expected, span.expected))
     span = since_first(span, store.first_slot(name))
     gaps = find_gaps_by_counting(
         span,
@@ -144,7 +144,7 @@ def examine(target: Target, store: DynamoDbMetricStore, now: datetime, policy: R
     return finding
 
 
-def _log_missing(finding: Finding) -> None:
+def _log_missing(finding: TargetFinding) -> None:
     log.warning(
         "slots are missing",
         extra={
@@ -158,7 +158,7 @@ def _log_missing(finding: Finding) -> None:
     )
 
 
-def publish(findings: Sequence[Finding], sent: int, stack_name: str, now: datetime) -> None:
+def publish(findings: Sequence[TargetFinding], sent: int, stack_name: str, now: datetime) -> None:
     """One line in CloudWatch's embedded metric format: metrics without a call, and without a permission for it."""
     values = {
         "Coverage": _percent(overall(findings)),

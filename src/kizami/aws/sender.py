@@ -10,12 +10,12 @@ from typing import Any
 
 from kizami.aws.invocation import Context, time_left
 from kizami.aws.settings import sender_settings
-from kizami.aws.sqs import QueueNotFound, SqsQueue
-from kizami.errors import ConfigurationError, InvalidInput, KizamiError, QueueError
-from kizami.logs import use_json_logs
-from kizami.ports import FailedSend, Queue
-from kizami.sender import PlannedMessage, plan_all
-from kizami.slots import format_instant, parse_instant
+from kizami.aws.store.sqs_queue import QueueNotFound, SqsQueue
+from kizami.core.errors import ConfigurationError, InvalidInput, KizamiError, QueueError
+from kizami.core.logs import use_json_logs
+from kizami.core.ports import FailedSend, Queue
+from kizami.core.sender import PlannedMessage, plan_all
+from kizami.core.slots import format_instant, parse_instant
 
 # A thousand targets would write 100 GB of such lines a month; the Collector's log names each slot anyway.
 LOGGED_ONE_BY_ONE = 120

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from kizami.config import Config, parse_config, parse_headers
-from kizami.errors import ConfigurationError, InvalidInput
-from kizami.targets import DEFAULT_TIMEOUT_SECONDS, Target
-from kizami.urls import configured_url, require_base_url
+from kizami.core.config import Config, parse_config, parse_headers
+from kizami.core.errors import ConfigurationError, InvalidInput
+from kizami.core.targets.target import DEFAULT_TIMEOUT_SECONDS, Target
+from kizami.core.targets.urls import configured_url, require_base_url
 
 Environment = Mapping[str, str]
 

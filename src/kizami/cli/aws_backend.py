@@ -11,23 +11,24 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TypeVar
 
-from kizami.aws.dead_letters import SqsDeadLetters
-from kizami.aws.dynamodb import DynamoDbMetricStore
-from kizami.aws.queues import read_depth, send_backfill
 from kizami.aws.reconciler import read_policy
 from kizami.aws.settings import configured_targets
-from kizami.aws.sqs import SqsQueue
+from kizami.aws.store.dead_letters import SqsDeadLetters
+from kizami.aws.store.metric_table import DynamoDbMetricStore
+from kizami.aws.store.queues import read_depth, send_backfill
+from kizami.aws.store.sqs_queue import SqsQueue
 from kizami.cli.aws_places import AwsPlaces
-from kizami.cli.backends import Collector, Home, Metric, Polling
-from kizami.cli.printing import say
+from kizami.cli.homes import HomeOptions, Metric, Polling
 from kizami.cli.ranges import BEGINNING
-from kizami.cli.settings import load_settings
-from kizami.coverage import Completeness, Gap, Span, find_gaps
-from kizami.errors import ConfigurationError
-from kizami.messages import MetricRecord, ScheduleMessage
-from kizami.readings import DeadLetter, Lateness, QueueDepth, lateness_of
-from kizami.slots import shift
-from kizami.targets import Target
+from kizami.cli.terminal.printing import say
+from kizami.core.coverage import Completeness, Gap, Span, find_gaps
+from kizami.core.errors import ConfigurationError
+from kizami.core.messages import MetricRecord, ScheduleMessage
+from kizami.core.slots import shift
+from kizami.core.targets.target import Target
+from kizami.home.port import QueueWorker
+from kizami.home.values import DeadLetter, Lateness, QueueDepth, lateness_of
+from kizami.platform.config_file import load_config
 
 T = TypeVar("T")
 
@@ -49,7 +50,7 @@ class AwsBackend:
 
     look_seconds = 3.0
 
-    def __init__(self, home: Home, targets: Sequence[Target], resources: ExitStack) -> None:
+    def __init__(self, home: HomeOptions, targets: Sequence[Target], resources: ExitStack) -> None:
         self._places = AwsPlaces(home)
         self._targets = {target.name: target for target in targets}
         self._resources = resources
@@ -59,7 +60,7 @@ class AwsBackend:
 
     @classmethod
     @contextmanager
-    def opened(cls, home: Home) -> Iterator[AwsBackend]:
+    def opened(cls, home: HomeOptions) -> Iterator[AwsBackend]:
         """The backend for the length of a `with`; the targets are those of the file, else that of the seeds."""
         with ExitStack() as resources:
             yield cls(home, deployed_targets(home), resources)
@@ -116,7 +117,7 @@ class AwsBackend:
         self._empty_looks = 0 if waiting else self._empty_looks + 1
         return waiting or int(self._empty_looks < _EMPTY_LOOKS)
 
-    def collector(self, metrics: Iterable[str]) -> AbstractContextManager[Collector]:
+    def collector(self, metrics: Iterable[str]) -> AbstractContextManager[QueueWorker]:
         return nullcontext(CollectorFunction())
 
     def dead_letters(self) -> Sequence[DeadLetter]:
@@ -168,9 +169,9 @@ class AwsBackend:
         return letters
 
 
-def deployed_targets(home: Home) -> Sequence[Target]:
+def deployed_targets(home: HomeOptions) -> Sequence[Target]:
     """The targets of the file, else that of the seeds."""
-    settings = load_settings(home.config)
+    settings = load_config(home.config)
     seeds = {name: value for name, value in os.environ.items() if name != "KIZAMI_CONFIG"}
     return (settings.config if settings.path else configured_targets(seeds)).targets
 

@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kizami.aws.client.stack_outputs import DEFAULT_STACK, stack_outputs
 from kizami.aws.settings import require_queue_url, require_table_name
-from kizami.aws.stack import DEFAULT_STACK, stack_outputs
-from kizami.cli.backends import Home
-from kizami.errors import ConfigurationError
+from kizami.cli.homes import HomeOptions
+from kizami.core.errors import ConfigurationError
 
 _COMPANY_TABLES = (("COMPANY_TABLE_NAME", "CompanyTableName"), ("POINTS_TABLE_NAME", "PointsTableName"))
 
@@ -18,7 +18,7 @@ _COMPANY_TABLES = (("COMPANY_TABLE_NAME", "CompanyTableName"), ("POINTS_TABLE_NA
 class AwsPlaces:
     """The places, each looked up when it is needed; the stack is asked once at most."""
 
-    home: Home
+    home: HomeOptions
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     _outputs: dict[str, str] | None = None
 

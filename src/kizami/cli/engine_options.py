@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from kizami.local.options import Options
+from kizami.local.engine.options import Options
 
 _DEFAULTS = Options()
 _COUNT, _SECONDS = click.IntRange(1, 50_000), click.FloatRange(0.01, 3600)

@@ -7,23 +7,24 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import datetime
 from functools import cached_property
 
-from kizami.cli.backends import Collector, Daemon, Home, Metric, Polling
 from kizami.cli.engine_options import options_of_environment
-from kizami.cli.local_collector import local_collector
-from kizami.cli.settings import Settings, load_settings
-from kizami.coverage import Completeness, Gap, Span
-from kizami.errors import StoreError
-from kizami.local.clock import SystemClock
-from kizami.local.database import open_database, sqlite_errors, transaction
-from kizami.local.dead_letters import DeadLetters
-from kizami.local.lock import daemon_pid
-from kizami.local.metrics import expect_from
-from kizami.local.missing import count_missing, count_pending, find_missing
-from kizami.local.queue import SqliteQueue
-from kizami.local.reader import Reader
-from kizami.local.write_ahead_log import describe_large_log
-from kizami.messages import MetricRecord, ScheduleMessage
-from kizami.readings import DeadLetter, Lateness, QueueDepth
+from kizami.cli.homes import Daemon, HomeOptions, Metric, Polling
+from kizami.core.coverage import Completeness, Gap, Span
+from kizami.core.errors import StoreError
+from kizami.core.messages import MetricRecord, ScheduleMessage
+from kizami.home.port import QueueWorker
+from kizami.home.values import DeadLetter, Lateness, QueueDepth
+from kizami.local.daemon_lock import daemon_pid
+from kizami.local.queue_worker import local_collector
+from kizami.local.store.backfill_queue import BackfillQueue
+from kizami.local.store.database import open_database, sqlite_errors, transaction
+from kizami.local.store.dead_letters import DeadLetters
+from kizami.local.store.metrics import expect_from
+from kizami.local.store.missing import count_missing, count_pending, find_missing
+from kizami.local.store.reader import Reader
+from kizami.local.store.write_ahead_log import describe_large_log
+from kizami.platform.clock import SystemClock
+from kizami.platform.config_file import LoadedConfig, load_config
 
 
 class LocalBackend:
@@ -33,7 +34,7 @@ class LocalBackend:
     grace_seconds = 10.0
     look_seconds = 0.2
 
-    def __init__(self, reader: Reader, settings: Settings, home: Home, resources: ExitStack) -> None:
+    def __init__(self, reader: Reader, settings: LoadedConfig, home: HomeOptions, resources: ExitStack) -> None:
         self._reader = reader
         self._settings = settings
         self._home = home
@@ -41,9 +42,9 @@ class LocalBackend:
 
     @classmethod
     @contextmanager
-    def opened(cls, home: Home) -> Iterator[LocalBackend]:
+    def opened(cls, home: HomeOptions) -> Iterator[LocalBackend]:
         """The backend for the length of a `with`."""
-        settings = load_settings(home.config)
+        settings = load_config(home.config)
         with ExitStack() as resources:
             reader = resources.enter_context(Reader.opened(home.database))
             yield cls(reader, settings, home, resources)
@@ -77,10 +78,10 @@ class LocalBackend:
         return self._reader.queue_depth(now)
 
     def daemon(self) -> Daemon:
-        return Daemon(daemon_pid(self._home.database), describe_large_log(self._home.database))
+        return Daemon(daemon_pid(self._home.database), describe_large_log(self._home.database) or None)
 
     def send_backfill(self, messages: Iterable[ScheduleMessage]) -> int:
-        queue = SqliteQueue(self._home.database, SystemClock())
+        queue = BackfillQueue(self._home.database, SystemClock())
         self._resources.callback(queue.close)
         return queue.send_backfill(messages)
 
@@ -90,7 +91,7 @@ class LocalBackend:
         with sqlite_errors(StoreError, self._home.database), transaction(connection):
             expect_from(connection, metric, slot)
 
-    def collector(self, metrics: Iterable[str]) -> AbstractContextManager[Collector]:
+    def collector(self, metrics: Iterable[str]) -> AbstractContextManager[QueueWorker]:
         return local_collector(self._home.database, self._settings, options_of_environment(), metrics)
 
     def queued(self, spans: Mapping[str, Span]) -> int:

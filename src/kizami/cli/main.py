@@ -18,7 +18,7 @@ import click
 
 from kizami import __version__
 from kizami.cli.exit_codes import CONFIGURATION, FAILURE, INTERRUPTED, OK, UNREACHABLE, USAGE
-from kizami.errors import (
+from kizami.core.errors import (
     ApiUnreachable,
     ConfigurationError,
     InvalidInput,
@@ -26,9 +26,9 @@ from kizami.errors import (
     QueueUnreachable,
     StoreUnreachable,
 )
-from kizami.redaction import KNOWN
+from kizami.core.redaction import KNOWN
 
-# verb -> what it does, in the order of `kizami --help`; the verb's module is kizami.cli.<verb>.
+# verb -> what it does, in the order of `kizami --help`; the verb's module is kizami.cli.verbs.<verb>.
 VERBS = {
     "up": "Run the whole pipeline on this machine.",
     "status": "Show how the collection is doing.",
@@ -58,7 +58,7 @@ class VerbGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             return None
-        module = importlib.import_module(f"kizami.cli.{name.replace('-', '_')}")
+        module = importlib.import_module(f"kizami.cli.verbs.{name.replace('-', '_')}")
         command: click.Command = module.command
         return command
 

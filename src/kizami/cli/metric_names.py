@@ -6,16 +6,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import click
 
-from kizami.cli.backends import Backend, Home, Metric, Polling
-from kizami.cli.settings import DEFAULT_DATABASE, Decorator
-from kizami.errors import InvalidInput, KizamiError
-from kizami.slots import shorten
+from kizami.cli.homes import Backend, HomeOptions, Metric, Polling
+from kizami.cli.options import Decorator
+from kizami.core.errors import InvalidInput, KizamiError
+from kizami.core.slots import shorten
+from kizami.platform.config_file import DEFAULT_DATABASE
 
 
 def _complete(context: click.Context, argument: click.Parameter, incomplete: str) -> list[str]:
     if context.params.get("backend") == "aws":
         return []  # nobody waits for a network while typing
-    home = Home(context.params.get("config"), context.params.get("database") or DEFAULT_DATABASE)
+    home = HomeOptions(context.params.get("config"), context.params.get("database") or DEFAULT_DATABASE)
     try:
         with home.opened() as backend:
             return [name for name in backend.names() if name.startswith(incomplete)]

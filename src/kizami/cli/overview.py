@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from kizami.cli.backends import Backend, Daemon, Metric, Polling
-from kizami.coverage import Completeness, Span, due_span, with_arrivals
-from kizami.readings import Lateness, QueueDepth
-from kizami.slots import shift
+from kizami.cli.homes import Backend, Daemon, Metric, Polling
+from kizami.core.coverage import Completeness, Span, due_span, with_arrivals
+from kizami.core.slots import shift
+from kizami.home.values import Lateness, QueueDepth
 
 HOUR_SECONDS, DAY_SECONDS = 3600, 86_400
 LATENESS_RANGE = timedelta(minutes=10)  # a thousand targets make 120,000 polls in it

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from kizami.cli.settings import Decorator
-from kizami.errors import InvalidInput
-from kizami.local.clock import SystemClock
-from kizami.slots import parse_duration, parse_iso8601, shift, shorten
+from kizami.cli.options import Decorator
+from kizami.core.errors import InvalidInput
+from kizami.core.slots import parse_duration, parse_iso8601, shift, shorten
+from kizami.platform.clock import SystemClock
 
 # All time, which is what a verb without a default range is about.
 BEGINNING, END = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)

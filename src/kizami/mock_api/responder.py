@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kizami.aggregation.signing import ApiKey, require_company_id
-from kizami.errors import InvalidInput
+from kizami.core.errors import InvalidInput
+from kizami.core.slots import Window, parse_iso8601, shorten
 from kizami.mock_api.openapi import openapi_document
 from kizami.mock_api.users import MOCK_USERS_KEY, read_timestamp, refusal, users_of
-from kizami.slots import Window, parse_iso8601, shorten
 
 METHODS = ("GET", "HEAD")
 JSON_HEADERS = {"content-type": "application/json"}

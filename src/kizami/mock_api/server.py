@@ -7,7 +7,7 @@ from functools import partial
 from kizami.aggregation.signing import ApiKey
 from kizami.mock_api.application import application
 from kizami.mock_api.users import MOCK_USERS_KEY
-from kizami.serving import HttpServer
+from kizami.platform.http_server import HttpServer
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 3000  # Requirement 5.4
 

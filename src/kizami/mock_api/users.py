@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from kizami.aggregation.signing import MAX_TIMESTAMP, ApiKey, is_signed
-from kizami.errors import ConfigurationError, InvalidInput
+from kizami.core.errors import ConfigurationError, InvalidInput
 
 # No secret: it only opens the mock.
 MOCK_USERS_KEY = ApiKey("mock-aggregation-key")

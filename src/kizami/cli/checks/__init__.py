@@ -1,0 +1,1 @@
+"""What `kizami doctor` looks at: this machine, and every target."""

@@ -1,0 +1,43 @@
+"""The options that verbs share, and where a verb finds its configuration: flags over environment over files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kizami.platform.config_file import DEFAULT_DATABASE
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+config_option: Decorator = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    envvar="KIZAMI_CONFIG",
+    show_envvar=True,
+    help="The targets; without it ./kizami.toml, and without that the mock API alone.",
+)
+database_option: Decorator = click.option(
+    "--database",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="KIZAMI_DATABASE",
+    show_envvar=True,
+    default=DEFAULT_DATABASE,
+    show_default=True,
+    help="The SQLite file with queue and store.",
+)
+
+
+def listen_options(default_host: str, default_port: int) -> Decorator:
+    """Give a verb that serves something the options that say where."""
+    host = click.option("--host", default=default_host, show_default=True, help="The address to listen on.")
+    port = click.option(
+        "--port",
+        default=default_port,
+        show_default=True,
+        type=click.IntRange(0, 65535),
+        help="The port to listen on; 0 lets the system choose.",
+    )
+    return lambda verb: host(port(verb))

@@ -1,0 +1,1 @@
+"""One module a verb, named like it; each has a `command`."""

@@ -1,0 +1,173 @@
+"""`kizami backfill`: past slots go back on the queue, and the verb waits until they are settled."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import click
+
+from kizami.cli.exit_codes import FAILURE, OK
+from kizami.cli.homes import Backend, HomeOptions, Metric, backend_options
+from kizami.cli.metric_names import chosen_metrics, metrics_argument
+from kizami.cli.ranges import TimeRange, range_options
+from kizami.cli.terminal.printing import is_terminal, json_option, plural, print_json, say
+from kizami.cli.verbs.gaps import gap_list, print_gaps
+from kizami.core.backfill import plan_backfill
+from kizami.core.coverage import Gap, Span
+from kizami.core.errors import InvalidInput
+from kizami.core.messages import ScheduleMessage
+from kizami.core.slots import shift
+from kizami.home.port import QueueWorker
+
+MOST_LOOKED_THROUGH = 200_000_000
+MOST_QUEUED = 5_000_000  # what is on the queue takes room in the database
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run is about: the missing slots of each metric's span, and those that are queued already."""
+
+    metrics: Mapping[str, Metric]
+    spans: Mapping[str, Span]
+    gaps: Mapping[str, Sequence[Gap]]
+    waiting: int
+    unstored: int
+
+    @property
+    def missing(self) -> int:
+        """How many slots are to be put on the queue."""
+        return sum(gap.slots for gaps in self.gaps.values() for gap in gaps)
+
+    def messages(self) -> Iterator[ScheduleMessage]:
+        """Metric by metric, oldest first."""
+        return chain.from_iterable(plan_backfill(self.metrics[name], gaps) for name, gaps in self.gaps.items())
+
+
+@click.command(short_help="Collect past slots.")
+@metrics_argument
+@click.option("--gaps", "only_gaps", is_flag=True, help="What is missing since the metrics were first polled.")
+@range_options(default_last="24h")
+@click.option("--dry-run", is_flag=True, help="Show what would be asked for, and ask for nothing.")
+@click.option("--no-wait", is_flag=True, help="Put the slots on the queue and leave.")
+@json_option
+@backend_options
+def command(
+    metrics: tuple[str, ...],
+    only_gaps: bool,
+    time_range: TimeRange,
+    dry_run: bool,
+    no_wait: bool,
+    as_json: bool,
+    home: HomeOptions,
+) -> int:
+    """Ask for past slots of METRIC (or of all that are polled) that have no record.
+
+    With --gaps for those that are missing, by default in the last 24 hours. With a range alone for all of
+    its slots, also from before the metric was first polled. It can be interrupted and repeated at any time:
+    nothing is asked for twice. The running `kizami up` collects them; if none runs, this process does.
+    """
+    if time_range.is_default and not only_gaps:
+        raise click.UsageError("Say which slots: --gaps, or --from and --to, or --last.")
+    with home.opened() as backend:
+        plan = make_plan(backend, chosen_metrics(backend, metrics), time_range, only_gaps)
+        if dry_run:
+            return _show(plan, as_json)
+        if no_wait:
+            return _leave(_send(backend, plan), as_json)
+        return _run(backend, plan, as_json)
+
+
+def make_plan(backend: Backend, metrics: Mapping[str, Metric], time_range: TimeRange, only_gaps: bool) -> Plan:
+    """What there is to do; InvalidInput if it is more than one run should take on."""
+    grace = backend.grace_seconds
+    spans = {
+        name: metric.due(time_range, grace) if only_gaps else metric.whole(time_range)
+        for name, metric in metrics.items()
+    }
+    _require_at_most(MOST_LOOKED_THROUGH, sum(span.expected for span in spans.values()))
+    plan = Plan(metrics, spans, backend.missing(spans), backend.queued(spans), _count_unstored(backend, spans))
+    _require_at_most(MOST_QUEUED, plan.missing)
+    return plan
+
+
+def _require_at_most(most: int, slots: int) -> None:
+    if slots > most:
+        raise InvalidInput("--from", f"{slots:,} slots are too many for one run (at most {most:,}); take a part")
+
+
+def _show(plan: Plan, as_json: bool) -> int:
+    if as_json:
+        print_json({"missing": plan.missing, "waiting": plan.waiting, "gaps": gap_list(plan.gaps)})
+    else:
+        print_gaps(plan.gaps)
+    say(f"{_task_words(plan)}; nothing was done")
+    return OK
+
+
+def _run(backend: Backend, plan: Plan, as_json: bool) -> int:
+    asked = stored = 0
+    if plan.missing or plan.waiting:
+        asked = _have_collected(backend, plan)
+        stored = min(asked, plan.unstored - _count_unstored(backend, plan.spans))
+    if as_json:
+        print_json({"asked": asked, "stored": stored, "gaps": gap_list(plan.gaps)})
+    if stored < asked:
+        say(f"{stored:,} of {plural(asked, 'slot')} stored; `kizami dead-letters list` says why not the others")
+        return FAILURE
+    say(f"{plural(stored, 'slot')} stored")
+    return OK
+
+
+def _leave(queued: int, as_json: bool) -> int:
+    if as_json:
+        print_json({"asked": queued})
+    say(f"{plural(queued, 'slot')} put on the queue, for `kizami up` to collect")
+    return OK
+
+
+def _have_collected(backend: Backend, plan: Plan) -> int:
+    """Put the missing slots on the queue and wait until they are settled; how many there were in all."""
+    try:
+        with backend.collector(plan.gaps) as collector:
+            say(f"{_task_words(plan)}; {collector.words}")
+            asked = _send(backend, plan) + plan.waiting
+            _wait(backend, plan, asked, collector)
+            return asked
+    except KeyboardInterrupt:
+        say("interrupted; what is queued stays queued, and the same command goes on from here")
+        raise
+
+
+def _task_words(plan: Plan) -> str:
+    missing = f"{plural(plan.missing, 'slot')} to ask for" if plan.missing or not plan.waiting else ""
+    waiting = f"{plural(plan.waiting, 'slot')} on the queue already" if plan.waiting else ""
+    return ", ".join(filter(None, (missing, waiting)))
+
+
+def _count_unstored(backend: Backend, spans: Mapping[str, Span]) -> int:
+    return sum(told.missing for told in backend.completeness(spans).values())
+
+
+def _send(backend: Backend, plan: Plan) -> int:
+    sent = backend.send_backfill(plan.messages())
+    for name in plan.gaps:
+        metric, span = plan.metrics[name], plan.spans[name]
+        # A past that joins the present is expected from now on; one that stands apart is not.
+        if span.start < metric.first_slot <= shift(span.end, 2 * metric.interval_seconds + metric.lag_seconds):
+            backend.expect_from(name, span.start)
+    return sent
+
+
+def _wait(backend: Backend, plan: Plan, asked: int, collector: QueueWorker) -> None:
+    """Until none of the slots is on the queue any more, with a bar on a terminal."""
+    hidden = not is_terminal(sys.stderr)
+    with click.progressbar(length=asked, show_pos=True, file=sys.stderr, hidden=hidden) as bar:
+        while left := backend.left_to_collect(plan.spans):
+            collector.check()
+            bar.update(max(0, asked - left - bar.pos))
+            time.sleep(backend.look_seconds)
+        bar.update(asked - bar.pos)

@@ -1,0 +1,70 @@
+"""`kizami gaps`: the due slots that nobody has collected, as runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import click
+
+from kizami.cli.exit_codes import CHECK_FAILED, OK
+from kizami.cli.homes import HomeOptions, backend_options
+from kizami.cli.metric_names import chosen_metrics, metrics_argument
+from kizami.cli.ranges import TimeRange, range_options
+from kizami.cli.terminal.printing import (
+    NOTHING_DUE,
+    age_text,
+    gap_fields,
+    instant_text,
+    json_option,
+    plural,
+    print_json,
+    print_table,
+    range_fields,
+    say,
+)
+from kizami.core.coverage import Gap
+
+_COLUMNS = (("metric", False), ("from", False), ("to", False), ("slots", True), ("length", True))
+
+
+@click.command(short_help="List the slots that nobody has collected.")
+@metrics_argument
+@range_options(default_last="24h")
+@click.option("--check", is_flag=True, help="Exit with code 5 if there are any.")
+@json_option
+@backend_options
+def command(metrics: tuple[str, ...], time_range: TimeRange, check: bool, as_json: bool, home: HomeOptions) -> int:
+    """List the due slots of METRIC (or of all that are polled) that are missing.
+
+    A missing slot is neither stored nor on the queue nor a dead letter: nobody tried, or nobody will any more.
+    `kizami backfill --gaps` asks for them again.
+    """
+    with home.opened() as backend:
+        chosen = chosen_metrics(backend, metrics)
+        spans = {name: metric.due(time_range, backend.grace_seconds) for name, metric in chosen.items()}
+        found = backend.missing(spans)
+    missing = sum(gap.slots for gaps in found.values() for gap in gaps)
+    if as_json:
+        print_json({**range_fields(time_range), "missing": missing, "gaps": gap_list(found)})
+    else:
+        print_gaps(found)
+    expected = sum(span.expected for span in spans.values())
+    told = f"{plural(missing, 'slot')} of {expected:,} missing in {plural(len(chosen), 'metric')}"
+    say(told if expected else NOTHING_DUE)
+    return CHECK_FAILED if check and missing else OK
+
+
+def print_gaps(found: Mapping[str, Sequence[Gap]]) -> None:
+    """A table of the gaps; nothing if there are none."""
+    rows = [
+        [name, instant_text(gap.start), instant_text(gap.end), str(gap.slots), age_text(gap.end - gap.start)]
+        for name, gaps in found.items()
+        for gap in gaps
+    ]
+    if rows:
+        print_table(_COLUMNS, rows)
+
+
+def gap_list(found: Mapping[str, Sequence[Gap]]) -> list[dict[str, str | int]]:
+    """The gaps as a program reads them."""
+    return [{"metricName": name, **gap_fields(gap)} for name, gaps in found.items() for gap in gaps]

@@ -1,0 +1,183 @@
+"""`kizami up`: the whole pipeline on this machine, until Ctrl-C."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+
+from kizami.aggregation.scheduled_runs import ScheduledAggregation
+from kizami.cli.early_signals import EARLY_SIGNALS
+from kizami.cli.engine_options import limit_options
+from kizami.cli.exit_codes import INTERRUPTED, OK
+from kizami.cli.options import config_option, database_option
+from kizami.cli.terminal.printing import is_terminal
+from kizami.cli.terminal.unblocked_output import unblock_stderr
+from kizami.core.config import Config
+from kizami.core.errors import ConfigurationError
+from kizami.core.logs import use_logs
+from kizami.core.targets.target import MOCK_API_URL, Target
+from kizami.local.daemon_lock import sole_daemon
+from kizami.local.engine.loop import Engine
+from kizami.local.engine.options import Options
+from kizami.local.store.database import require_intact
+from kizami.local.store.pauses import PauseWatch
+from kizami.mock_api.service import MockService, is_needed, mock_service
+from kizami.platform.clock import SystemClock
+from kizami.platform.config_file import LoadedConfig, load_config
+from kizami.platform.config_watch import ConfigWatch
+from kizami.web import DEFAULT_PORT
+
+_WARNINGS = 5
+_SWITCH_SECONDS = 0.001  # the loop must not wait five milliseconds for a thread that computes
+
+logger = logging.getLogger(__name__)
+
+
+@click.command(short_help="Run the whole pipeline on this machine.")
+@config_option
+@database_option
+@click.option("--mock/--no-mock", default=None, help="Serve the mock API too; by default if a target asks it.")
+@click.option("--rows/--no-rows", default=True, help="Print stored rows (JSON lines) if stdout is no terminal.")
+@click.option("--dashboard/--no-dashboard", default=True, help="Serve the dashboard on 127.0.0.1.")
+@click.option(
+    "--dashboard-port",
+    type=click.IntRange(0, 65535),
+    envvar="KIZAMI_DASHBOARD_PORT",
+    show_envvar=True,
+    help=f"Its port; 0 lets the system choose.  [default: {DEFAULT_PORT}]",
+)
+@click.option("--spread/--no-spread", default=True, help="Spread polls evenly over the interval.")
+@limit_options
+def command(
+    config: Path | None,
+    database: Path,
+    mock: bool | None,
+    rows: bool,
+    dashboard: bool,
+    dashboard_port: int | None,
+    **options: Any,
+) -> int:
+    """Poll the targets of kizami.toml and keep one record for every slot in one SQLite file.
+
+    Without a file it polls the mock API, which it serves on port 3000. What was missed while it did not run
+    is caught up with. Ctrl-C stops it; SIGHUP, or saving the file, makes it read the file again.
+    """
+    if _is_told_to_end():
+        return _ending_code(EARLY_SIGNALS)
+    unblock_stderr()
+    use_logs()
+    settings = load_config(config)
+    targets = settings.config.enabled_targets
+    with ExitStack() as stack:
+        stack.enter_context(sole_daemon(database))
+        require_intact(database)
+        if mock or (mock is None and is_needed(settings.config)):
+            _serve_mock(stack)
+        _warn_of_early_asking(targets)
+        if dashboard:
+            _serve_dashboard(stack, database, settings, dashboard_port)
+        return _run(stack, settings, database, Options(**options), rows)
+
+
+def _run(stack: ExitStack, settings: LoadedConfig, database: Path, options: Options, rows: bool) -> int:
+    watch = ConfigWatch(settings)
+    pauses = PauseWatch(database, settings.config, watch.new_config)
+    stack.callback(pauses.close)
+    aggregation = ScheduledAggregation(database, SystemClock())
+    stack.callback(aggregation.close)
+
+    def new_config() -> Config | None:
+        config = pauses.new_config()
+        if config is not None:
+            aggregation.use(config.aggregation)
+        return config
+
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    engine = Engine(database, options, SystemClock(), new_config=new_config)
+    noted = _obey_signals(engine, watch)
+    if is_terminal(sys.stdout):
+        from kizami.cli.terminal.live_view import LiveView
+
+        engine.show = stack.enter_context(LiveView(database, engine)).show
+    elif rows:
+        from kizami.cli.terminal.record_lines import RecordLines
+
+        engine.show = stack.enter_context(RecordLines(engine.stop)).show
+    logger.info(
+        "polling; Ctrl-C stops",
+        extra={"targets": len(settings.config.enabled_targets), "database": str(database)},
+    )
+    logging.getLogger("kizami.aggregation.batch").setLevel(
+        logging.ERROR
+    )  # each user is a line; the outcome is told
+    aggregation.use(settings.config.aggregation)
+    engine.run(pauses.config)
+    return _ending_code(noted)
+
+
+def _is_told_to_end() -> bool:
+    return signal.SIGINT in EARLY_SIGNALS or signal.SIGTERM in EARLY_SIGNALS
+
+
+def _ending_code(noted: Sequence[int]) -> int:
+    return INTERRUPTED if signal.SIGINT in noted else OK
+
+
+def _obey_signals(engine: Engine, watch: ConfigWatch) -> list[int]:
+    """Ctrl-C and SIGTERM stop the engine, SIGHUP has the file read again, also an early one; all are noted."""
+    noted: list[int] = []
+
+    def obey(number: int, frame: FrameType | None) -> None:
+        noted.append(number)
+        if number == signal.SIGHUP:
+            watch.ask()
+        else:
+            engine.stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, obey)
+    for early in EARLY_SIGNALS:
+        obey(early, None)
+    return noted
+
+
+def _serve_mock(stack: ExitStack) -> None:
+    logging.getLogger("kizami.mock_api").setLevel(logging.WARNING)  # each request is a stored row anyway
+    if stack.enter_context(mock_service()) is MockService.ANOTHER:
+        logger.info("the mock API is running already; it is used", extra={"url": MOCK_API_URL})
+
+
+def _serve_dashboard(stack: ExitStack, database: Path, settings: LoadedConfig, port: int | None) -> None:
+    from kizami.cli.verbs.dashboard import local_source
+    from kizami.web.server import DashboardServer
+
+    server = DashboardServer(local_source(database, settings), port=DEFAULT_PORT if port is None else port)
+    try:
+        stack.enter_context(server)
+    except ConfigurationError as error:
+        # Who asked for a port wants it; else whatever has the usual one must not keep us from collecting.
+        remedy = "choose another with --dashboard-port, or --no-dashboard"
+        if port is not None:
+            raise ConfigurationError(error.place, f"the dashboard cannot listen there; {remedy}") from None
+        logger.warning("the dashboard is not served: its port is in use", extra={"remedy": remedy})
+        return
+    logger.info("the dashboard is served", extra={"url": server.url})
+
+
+def _warn_of_early_asking(targets: Sequence[Target]) -> None:
+    early = [target for target in targets if target.timing_problem]
+    for target in early[:_WARNINGS]:
+        logger.warning(
+            "asked before its windows have ended: the counts kept are partial; set lag to the interval or more",
+            extra={"metric": target.name, "lag_seconds": target.lag_seconds},
+        )
+    if len(early) > _WARNINGS:
+        logger.warning("more targets are asked too early", extra={"targets": len(early) - _WARNINGS})

@@ -1,0 +1,150 @@
+"""Reconciling: which slots are missing beyond doubt, and which of them are asked for again in this run (pure).
+
+A run happens every `period`. A slot is looked at once its grace is over, when no message about it can be on
+its way any more. From then on it is asked for again in one run of every few, so that a slot is never on the
+backfill queue twice and a lost cause costs little, until it is older than the look-back:
+
+    due ─── grace ───┬── run ─── run ─── run ─── run ─── run ── … ── look-back
+                     └ asked for           asked for again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from heapq import merge
+from itertools import islice
+from math import ceil
+
+from kizami.core.backfill import plan_backfill
+from kizami.core.coverage import Completeness, Gap, Span, due_span, find_gaps
+from kizami.core.messages import MetricRecord, ScheduleMessage
+from kizami.core.slots import shift
+from kizami.core.targets.target import Target
+
+READ_AT_ONCE = 120  # slots: ten minutes of five-second ones
+
+Count = Callable[[datetime, datetime], int]
+Read = Callable[[datetime, datetime], Iterable[datetime]]
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcilePolicy:
+    """How far back a run looks, what it leaves to the live queue, how often it is and how much it sends."""
+
+    look_back_seconds: int = 3 * 3600
+    grace_seconds: int = 960
+    period_seconds: int = 300
+    limit: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TargetFinding:
+    """What a run found about one target; `answers` tells whether it gave any answer in the last two periods."""
+
+    target: Target
+    completeness: Completeness
+    gaps: tuple[Gap, ...] = ()
+    answers: bool = True
+
+    @property
+    def missing(self) -> int:
+        return self.completeness.expected - self.completeness.stored
+
+
+def span_to_check(target: Target, now: datetime, policy: ReconcilePolicy) -> Span:
+    """The slots of the look-back whose grace is over."""
+    return due_span(target, shift(now, -policy.look_back_seconds), now, policy.grace_seconds)
+
+
+def since_first(span: Span, first_slot: datetime | None) -> Span:
+    """The part of `span` from the target's first record on: before it, nobody collected.
+
+    A target that has no record at all has every slot missing, so that a deployment which never
+    worked does not look complete.
+    """
+    start = span.start if first_slot is None else max(span.start, first_slot)
+    return Span(min(start, span.end), span.end, span.interval_seconds)
+
+
+def find_gaps_by_counting(span: Span, count: Count, read: Read) -> Iterator[Gap]:
+    """The gaps of `span`, with few records read: halves that count as complete or empty need no reading.
+
+    A store counts without sending anything, so hours with one hole cost some counts and one short read.
+    Records of a former interval, off the slots, can hide a hole until they are older than the look-back.
+    """
+    stored = count(span.start, span.end)
+    if stored == span.expected:
+        return
+    if stored == 0:
+        yield Gap(span.start, span.end, span.expected)
+    elif span.expected <= READ_AT_ONCE:
+        yield from find_gaps(span, read(span.start, span.end))
+    else:
+        for half in halves(span):
+            yield from find_gaps_by_counting(half, count, read)
+
+
+def halves(span: Span) -> tuple[Span, Span]:
+    """The span in two, cut between slots."""
+    middle = shift(span.start, span.expected // 2 * span.interval_seconds)
+    return Span(span.start, middle, span.interval_seconds), Span(middle, span.end, span.interval_seconds)
+
+
+def report(
+    target: Target,
+    span: Span,
+    gaps: Iterable[Gap],
+    newest: MetricRecord | None,
+    now: datetime,
+    policy: ReconcilePolicy,
+) -> TargetFinding:
+    """The finding about `span`; `newest` is the record of the target's newest slot, which tells if it answers."""
+    gaps = tuple(gaps)
+    stored = span.expected - sum(gap.slots for gap in gaps)
+    lately = shift(now, -2 * policy.period_seconds)
+    answers = newest is not None and newest.collected_at >= lately
+    return TargetFinding(target, Completeness(stored, span.expected), gaps, answers)
+
+
+def plan_run(
+    findings: Iterable[TargetFinding], now: datetime, policy: ReconcilePolicy, waiting: int = 0
+) -> list[ScheduleMessage]:
+    """What this run asks for again, oldest slot first over all targets; `waiting` ones count towards the limit."""
+    plans = [_plan_target(finding, now, policy) for finding in findings]
+    oldest_first = merge(*plans, key=lambda message: message.window.start)
+    return list(islice(oldest_first, max(0, policy.limit - waiting)))
+
+
+def _plan_target(finding: TargetFinding, now: datetime, policy: ReconcilePolicy) -> Iterator[ScheduleMessage]:
+    target = finding.target
+    # A target that is down would only turn every slot into one more dead letter: it is probed with one.
+    gaps = finding.gaps if finding.answers else tuple(map(_newest_slot, finding.gaps[-1:]))
+    return (
+        message
+        for message in plan_backfill(target, gaps)
+        if is_turn(shift(message.window.start, target.lag_seconds), now, policy)
+    )
+
+
+def _newest_slot(gap: Gap) -> Gap:
+    """A gap of one slot. The newest: a first record far back would make all the time since then expected."""
+    interval = (gap.end - gap.start) / gap.slots
+    return Gap(gap.end - interval, gap.end, 1)
+
+
+def is_turn(due: datetime, now: datetime, policy: ReconcilePolicy) -> bool:
+    """Whether the slot that was due then is asked for again in this run.
+
+    What the last time put on the backfill queue has been stored or has died after at most a grace, so
+    the slot's turn comes again when that many runs have passed.
+    """
+    run = int((now - due).total_seconds() - policy.grace_seconds) // policy.period_seconds
+    return run % max(1, ceil(policy.grace_seconds / policy.period_seconds)) == 0
+
+
+def overall(findings: Iterable[TargetFinding]) -> Completeness:
+    """The completeness of all targets together."""
+    parts = [finding.completeness for finding in findings]
+    return Completeness(sum(part.stored for part in parts), sum(part.expected for part in parts))

@@ -1,0 +1,237 @@
+"""The state of everything at a glance: the numbers, and the verdict that they come to (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+
+from kizami.core.coverage import Completeness, Span
+from kizami.core.slots import Window, floor_to_slot
+from kizami.home.port import ONE_MACHINE, KnownTarget, SlotCounts
+from kizami.home.values import Lateness, QueueDepth
+
+LAST_MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+LATENESS_RANGE = timedelta(minutes=10)
+
+
+class Level(Enum):
+    """How urgent it is: nothing to do, worth a look, act, or nothing known yet."""
+
+    GOOD = "good"
+    NOTICE = "notice"
+    BAD = "bad"
+    IDLE = "idle"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTally:
+    """Where the slots of a range are; `expected` is their sum."""
+
+    stored: int = 0
+    pending: int = 0
+    dead: int = 0
+    missing: int = 0
+
+    @property
+    def expected(self) -> int:
+        return self.stored + self.pending + self.dead + self.missing
+
+
+@dataclass(frozen=True, slots=True)
+class TargetBehind:
+    """The polled target that lacks most of what it should have by now; where none lacks anything, the one whose
+    newest slot is the oldest."""
+
+    metric: str
+    newest_slot: datetime | None
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All numbers of the verdict and the tiles, over all targets."""
+
+    now: datetime
+    targets: int
+    polled: int
+    paused: int
+    last_minute: SlotTally
+    newest_slot: datetime | None
+    furthest_behind: TargetBehind | None
+    targets_behind: int
+    hour: Completeness
+    day: Completeness
+    lateness: Lateness
+    queue: QueueDepth
+    gaps: int
+    gap_slots: int
+    late_after_ms: int = ONE_MACHINE.late_after_ms
+    first_tick: datetime | None = None  # of all targets, as long as nothing can be counted of any
+
+
+class MinuteFinding(Enum):
+    """What the verdict's first phrase says about the last minute."""
+
+    NO_TARGETS = "no_targets"
+    STARTING = "starting"
+    NOTHING_DUE = "nothing_due"
+    ALL_STORED = "all_stored"
+    SOME_STORED = "some_stored"
+    NONE_STORED = "none_stored"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How things stand."""
+
+    level: Level
+    finding: MinuteFinding
+
+
+def grace_seconds(target: KnownTarget) -> float:
+    """How long after its tick a slot may still be on its way through a healthy pipeline."""
+    return target.interval_seconds + target.pace.settling_seconds
+
+
+def recent_span(target: KnownTarget, back: timedelta, now: datetime) -> Span:
+    """The slots of the last `back` that were due in time to be stored by now; none from before it was known."""
+    latest = target.due(now, grace_seconds(target))
+    start = latest.end - timedelta(seconds=slots_in(target, back) * target.interval_seconds)
+    return Span(max(start, latest.start), latest.end, target.interval_seconds)
+
+
+def settling_span(target: KnownTarget, now: datetime) -> Span:
+    """The slots that are due but may still be on their way."""
+    settled, due = target.due(now, grace_seconds(target)), target.due(now)
+    return Span(settled.end, max(settled.end, due.end), target.interval_seconds)
+
+
+def slots_in(target: KnownTarget, back: timedelta) -> int:
+    """How many slots a target has in so long a time."""
+    return int(back.total_seconds()) // target.interval_seconds
+
+
+def seconds_behind(target: KnownTarget, newest_slot: datetime | None, now: datetime) -> int:
+    """For how long it has had nothing newer than its newest slot, though that should be stored by now."""
+    due = target.due(now, grace_seconds(target))
+    reached = due.start if newest_slot is None else newest_slot + timedelta(seconds=target.interval_seconds)
+    return max(0, int((due.end - reached).total_seconds()))
+
+
+def recent_spans(targets: Sequence[KnownTarget], back: timedelta, now: datetime) -> dict[str, Span]:
+    """The recent span of each target by name."""
+    return {target.name: recent_span(target, back, now) for target in targets}
+
+
+def span_within(target: KnownTarget, window: Window, now: datetime) -> Span:
+    """The slots of a window that were due in time to be stored by now."""
+    due, interval = target.due(now, grace_seconds(target)), target.interval_seconds
+    start, end = (_ceiling(edge, interval) for edge in (window.start, window.end))
+    start = max(start, due.start)
+    return Span(start, max(start, min(due.end, end)), interval)
+
+
+def _ceiling(instant: datetime, interval_seconds: int) -> datetime:
+    return floor_to_slot(instant + timedelta(seconds=interval_seconds, microseconds=-1), interval_seconds)
+
+
+def tally_slots(span: Span, counts: SlotCounts, more: int = 0) -> SlotTally:
+    """Where the slots of `span` are, with so `more` that are stored; what is accounted for nowhere is missing."""
+    missing = span.expected - counts.stored - counts.pending - counts.dead
+    return SlotTally(counts.stored + more, counts.pending, counts.dead, max(0, missing))
+
+
+def add_tallies(tallies: Sequence[SlotTally]) -> SlotTally:
+    """The tallies of several targets as one."""
+    return SlotTally(
+        sum(tally.stored for tally in tallies),
+        sum(tally.pending for tally in tallies),
+        sum(tally.dead for tally in tallies),
+        sum(tally.missing for tally in tallies),
+    )
+
+
+def add_completeness(parts: Iterable[Completeness]) -> Completeness:
+    """The completeness of several targets as one."""
+    every = list(parts)
+    return Completeness(sum(part.stored for part in every), sum(part.expected for part in every))
+
+
+def judge(overview: Overview) -> Verdict:
+    """The verdict: what happens now outranks what happened during the day."""
+    finding = _finding(overview)
+    if finding in (MinuteFinding.NO_TARGETS, MinuteFinding.STARTING, MinuteFinding.NOTHING_DUE):
+        return Verdict(Level.IDLE, finding)
+    minute = overview.last_minute
+    if finding is MinuteFinding.STOPPED or minute.dead or minute.missing:
+        return Verdict(Level.BAD, finding)
+    is_whole = finding is MinuteFinding.ALL_STORED and overview.day.stored >= overview.day.expected
+    calm = is_whole and not overview.gaps and not overview.queue.dead
+    return Verdict(Level.GOOD if calm else Level.NOTICE, finding)
+
+
+def _finding(overview: Overview) -> MinuteFinding:
+    minute = overview.last_minute
+    if not overview.targets:
+        return MinuteFinding.NO_TARGETS
+    if overview.first_tick is not None:
+        return MinuteFinding.STARTING
+    if not minute.expected:
+        return MinuteFinding.NOTHING_DUE
+    if minute.missing == minute.expected:
+        return MinuteFinding.STOPPED
+    if minute.stored == minute.expected:
+        return MinuteFinding.ALL_STORED
+    return MinuteFinding.SOME_STORED if minute.stored else MinuteFinding.NONE_STORED
+
+
+class TileKind(Enum):
+    """The tiles, in their order."""
+
+    AGE = "age"
+    HOUR = "hour"
+    DAY = "day"
+    LATENESS = "lateness"
+    QUEUE = "queue"
+    DEAD = "dead"
+    GAPS = "gaps"
+
+
+def tile_levels(overview: Overview) -> dict[TileKind, Level]:
+    """Which of the tiles call for a look."""
+    late = overview.lateness
+    return {
+        TileKind.AGE: _age_level(overview),
+        TileKind.HOUR: _coverage_level(overview.hour),
+        TileKind.DAY: _coverage_level(overview.day),
+        TileKind.LATENESS: Level.IDLE if not late.polls else _good(late.p99_ms <= overview.late_after_ms),
+        TileKind.QUEUE: _good((overview.queue.oldest_age_seconds or 0) <= 60),
+        TileKind.DEAD: Level.BAD if overview.queue.dead else Level.GOOD,
+        TileKind.GAPS: _good(not overview.gaps),
+    }
+
+
+def _age_level(overview: Overview) -> Level:
+    last = overview.furthest_behind
+    if last is None:
+        return Level.IDLE
+    if not last.seconds:
+        return Level.GOOD
+    return Level.NOTICE if last.seconds <= LAST_MINUTE.total_seconds() else Level.BAD
+
+
+def _coverage_level(completeness: Completeness) -> Level:
+    if not completeness.expected:
+        return Level.IDLE
+    if completeness.stored >= completeness.expected:
+        return Level.GOOD
+    return Level.NOTICE if completeness.ratio >= 0.99 else Level.BAD
+
+
+def _good(fine: bool) -> Level:
+    return Level.GOOD if fine else Level.NOTICE

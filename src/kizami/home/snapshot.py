@@ -1,0 +1,213 @@
+"""One look at a home: what the verdict, the tiles and the lists are made of, taken once for all open pages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from kizami.core.coverage import Completeness, Gap, with_arrivals
+from kizami.core.slots import Window, shift
+from kizami.home.health import (
+    DAY,
+    HOUR,
+    LAST_MINUTE,
+    LATENESS_RANGE,
+    Overview,
+    SlotTally,
+    TargetBehind,
+    add_completeness,
+    add_tallies,
+    recent_spans,
+    seconds_behind,
+    settling_span,
+    slots_in,
+    span_within,
+    tally_slots,
+)
+from kizami.home.port import ONE_MACHINE, CompanyState, Home, KnownTarget, Polling, UnknownTarget
+from kizami.home.values import DeadLetter
+
+LISTED = 50  # rows of a list on the page; its JSON has them all
+
+
+class TargetCondition(Enum):
+    """How a target does."""
+
+    COLLECTING = "collecting"
+    STRUGGLING = "struggling"
+    SILENT = "silent"
+    WAITING = "waiting"
+    PAUSED = "paused"
+    DISABLED = "disabled"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetStatus:
+    """A target and how it does."""
+
+    target: KnownTarget
+    newest_slot: datetime | None
+    minute: SlotTally
+    day: Completeness
+    arrived: int
+    seconds_behind: int
+
+    @property
+    def condition(self) -> TargetCondition:
+        if not self.target.is_on:
+            return TargetCondition(self.target.polling.value)
+        if not self.minute.expected:
+            return TargetCondition.WAITING
+        if self.minute.stored == self.minute.expected:
+            return TargetCondition.COLLECTING
+        return TargetCondition.STRUGGLING if self.minute.stored else TargetCondition.SILENT
+
+
+def find_targets(
+    statuses: Mapping[str, TargetStatus], search: str, condition: TargetCondition | None, after: str
+) -> list[TargetStatus]:
+    """Those that do as wished and have `search` in their names, from the one behind `after` on."""
+    wanted = search.lower()
+    return [
+        status
+        for name, status in statuses.items()
+        if name > after and wanted in name.lower() and condition in (None, status.condition)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundGap:
+    """A gap of one target."""
+
+    metric: str
+    interval_seconds: int
+    gap: Gap
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All of it; gaps newest first, dead letters newest first and at most LISTED."""
+
+    overview: Overview
+    targets: Mapping[str, TargetStatus]
+    gaps: Sequence[FoundGap]
+    dead_letters: Sequence[DeadLetter]
+    companies: Sequence[CompanyState]
+
+    def target(self, name: str | None) -> TargetStatus | None:
+        """The target of that name; without a name the first one, if there is any. UnknownTarget if not."""
+        if name is None:
+            return next(iter(self.targets.values()), None)
+        if name not in self.targets:
+            raise UnknownTarget(name)
+        return self.targets[name]
+
+
+def take_snapshot(source: Home, now: datetime) -> Snapshot:
+    """Ask `source` for all of it."""
+    statuses = target_statuses(source, now)
+    gaps = find_gaps_in(source, [status.target for status in statuses.values()], Window(now - DAY, now), now)
+    return Snapshot(
+        _overview(source, statuses, gaps, now),
+        statuses,
+        gaps,
+        source.dead_letters(None, LISTED),
+        source.companies(now),
+    )
+
+
+def target_statuses(source: Home, now: datetime) -> dict[str, TargetStatus]:
+    """Every target by name."""
+    targets = source.targets()
+    minutes = recent_spans(targets, LAST_MINUTE, now)
+    counts = source.slot_counts(minutes)
+    days = source.completeness(recent_spans(targets, DAY, now))
+    newest = source.newest_slots()
+    arrived = _arrivals(source, targets, days, now)
+
+    def status_of(target: KnownTarget) -> TargetStatus:
+        name = target.name
+        more = min(arrived[name], slots_in(target, LAST_MINUTE) - minutes[name].expected)
+        return TargetStatus(
+            target,
+            newest.get(name),
+            tally_slots(minutes[name], counts[name], more),
+            with_arrivals(days[name], arrived[name], slots_in(target, DAY)),
+            arrived[name],
+            seconds_behind(target, newest.get(name), now),
+        )
+
+    return {target.name: status_of(target) for target in targets}
+
+
+def _arrivals(
+    source: Home, targets: Sequence[KnownTarget], days: Mapping[str, Completeness], now: datetime
+) -> Counter[str]:
+    """How many slots of each target are stored already that might still be on their way; only the targets that are
+    too young to fill the day are asked for."""
+    young = [target for target in targets if days[target.name].expected < slots_in(target, DAY)]
+    spans = {target.name: settling_span(target, now) for target in young}
+    spans = {name: span for name, span in spans.items() if span.expected}
+    found = source.completeness(spans) if spans else {}
+    return Counter({name: part.stored for name, part in found.items()})
+
+
+def find_gaps_in(source: Home, targets: Sequence[KnownTarget], window: Window, now: datetime) -> list[FoundGap]:
+    """The gaps of a window, newest first; of a target that is not polled nothing is expected."""
+    targets = _on(targets)
+    intervals = {target.name: target.interval_seconds for target in targets}
+    found = source.missing({target.name: span_within(target, window, now) for target in targets})
+    gaps = [FoundGap(name, intervals[name], gap) for name, each in found.items() for gap in each]
+    return sorted(gaps, key=lambda entry: (entry.gap.start, entry.metric), reverse=True)
+
+
+def _on(targets: Sequence[KnownTarget]) -> list[KnownTarget]:
+    return [target for target in targets if target.is_on]
+
+
+def _overview(
+    source: Home, statuses: Mapping[str, TargetStatus], gaps: Sequence[FoundGap], now: datetime
+) -> Overview:
+    targets = [status.target for status in statuses.values()]
+    polled = [status for status in statuses.values() if status.target.is_on]
+    paused = [target for target in targets if target.polling is Polling.PAUSED]
+    newest = [status.newest_slot for status in statuses.values() if status.newest_slot is not None]
+    hours = source.completeness(recent_spans([status.target for status in polled], HOUR, now))
+    is_starting = polled and not any(status.day.expected for status in polled)
+    return Overview(
+        now=now,
+        targets=len(targets),
+        polled=len(polled),
+        paused=len(paused),
+        last_minute=add_tallies([status.minute for status in polled]),
+        newest_slot=max(newest, default=None),
+        furthest_behind=_furthest_behind(polled),
+        targets_behind=sum(status.seconds_behind > 0 for status in polled),
+        hour=add_completeness(
+            with_arrivals(hours[each.target.name], each.arrived, slots_in(each.target, HOUR)) for each in polled
+        ),
+        day=add_completeness(status.day for status in polled),
+        lateness=source.lateness(now - LATENESS_RANGE, now),
+        queue=source.queue_depth(now),
+        gaps=len(gaps),
+        gap_slots=sum(entry.gap.slots for entry in gaps),
+        late_after_ms=max((target.pace.late_after_ms for target in targets), default=ONE_MACHINE.late_after_ms),
+        first_tick=min(_first_tick(status.target) for status in polled) if is_starting else None,
+    )
+
+
+def _furthest_behind(polled: Sequence[TargetStatus]) -> TargetBehind | None:
+    """None as long as no target has a slot or should have one."""
+    found = [status for status in polled if status.newest_slot is not None or status.seconds_behind]
+    if not found:
+        return None
+    last = min(found, key=lambda status: (-status.seconds_behind, status.newest_slot or status.target.first_slot))
+    return TargetBehind(last.target.name, last.newest_slot, last.seconds_behind)
+
+
+def _first_tick(target: KnownTarget) -> datetime:
+    return shift(target.first_slot, target.lag_seconds)

@@ -1,0 +1,113 @@
+"""What can be read off either home while it works: the queue's depth, lateness, dead letters, buckets (values)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import accumulate
+
+from kizami.core.messages import ScheduleMessage
+from kizami.core.slots import Window, shift
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDepth:
+    """How full the queue is: due and waiting, not yet due (planned or backing off), in somebody's hands, dead."""
+
+    waiting: int
+    delayed: int
+    in_flight: int
+    dead: int
+    oldest_age_seconds: float | None  # SQS does not tell
+
+    @property
+    def pending(self) -> int:
+        """All that is on the queue."""
+        return self.waiting + self.delayed + self.in_flight
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """From the planned moment to the request, over the live polls of a range."""
+
+    polls: int
+    p50_ms: int
+    p99_ms: int
+    max_ms: int
+
+
+# What orders dead letters: when it died (or was sent, where that is not told), its slot, its metric.
+DeadLetterKey = tuple[datetime, datetime, str]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A slot that was given up: how often it was tried, from when to when, and its last error."""
+
+    slot: datetime
+    metric: str
+    interval_seconds: int
+    receives: int
+    sent_at: datetime
+    died_at: datetime | None  # SQS does not tell
+    reason: str
+    backfill: bool
+
+    @property
+    def key(self) -> DeadLetterKey:
+        """Its place among the dead letters; where nobody knows when it died, by when it was sent."""
+        return self.died_at or self.sent_at, self.slot, self.metric
+
+    @property
+    def message(self) -> ScheduleMessage:
+        """The message that nobody could settle."""
+        return ScheduleMessage(Window(self.slot, shift(self.slot, self.interval_seconds)), self.metric)
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """The stored counts of a stretch of slots, to be drawn together."""
+
+    start: datetime
+    stored: int
+    lowest: int
+    highest: int
+    total: int
+
+
+def lateness_of(ascending: Sequence[tuple[int, int]]) -> Lateness:
+    """The percentiles (nearest rank) of lateness that occurs so often, in ascending order."""
+    if not ascending:
+        return Lateness(0, 0, 0, 0)
+    values, counts = zip(*ascending, strict=True)
+    ranks = list(accumulate(counts))
+    p50, p99 = (values[bisect_left(ranks, -(-ranks[-1] * percent // 100))] for percent in (50, 99))
+    return Lateness(ranks[-1], p50, p99, values[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSlot:
+    """A record, and how it came about."""
+
+    slot: datetime
+    count: int
+    collected_at: datetime
+    late_ms: int
+    receives: int
+    backfilled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PendingSlot:
+    """A message on the queue."""
+
+    metric: str
+    slot: datetime
+    due_at: datetime
+    visible_at: datetime
+    receives: int
+    in_flight: bool
+    backfill: bool
+    last_error: str | None

@@ -1,0 +1,93 @@
+"""Targets in service: what the loop needs to know about each target that is polled now."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from kizami.core.errors import StoreError
+from kizami.core.targets.target import Target
+from kizami.local.engine.backoff import longest_delay_seconds
+from kizami.local.engine.options import Options
+from kizami.local.http.fetcher import RequestProfile
+from kizami.local.http.secrets import resolve_headers
+from kizami.local.store.database import open_database, sqlite_errors, transaction
+from kizami.local.store.metrics import ID_SPACE, register_targets
+from kizami.local.store.statements import PlanKey
+
+LEAST_WAITING = 60  # slots that any host may have waiting to be tried again
+_WAITING_SECONDS = 300.0  # what a host may have waiting is so much of its polls' time, or what its attempts take
+_MOST_WAITING_SECONDS = 3600.0
+_QUANTUM_MS = 20  # polls due within one quantum leave together: fewer wake-ups, less CPU a poll
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveTarget:
+    """A target in service: its id, its place within the interval, its host, and how requests to it are made."""
+
+    target: Target
+    metric_id: int
+    offset_ms: int
+    host: str
+    profile: RequestProfile
+
+    @property
+    def plan_key(self) -> PlanKey:
+        """What all of its live messages have in common."""
+        target = self.target
+        return self.metric_id, target.interval_seconds, target.lag_seconds * 1000 + self.offset_ms
+
+
+def activate_targets(
+    path: Path, targets: Iterable[Target], now: datetime, *, spread: bool
+) -> dict[int, ActiveTarget]:
+    """The targets by metric id, each made known to the database.
+
+    ConfigurationError if a secret cannot be resolved; then nothing has changed.
+    """
+    headers = {target: resolve_headers(target) for target in targets}
+    connection = open_database(path)
+    try:
+        with sqlite_errors(StoreError, path), transaction(connection):
+            known = register_targets(connection, headers, now)
+    finally:
+        connection.close()
+    service = (_polled(target, known[target.name].id, lines, spread=spread) for target, lines in headers.items())
+    return {polled.metric_id: polled for polled in service}
+
+
+def waiting_limits(service: Iterable[ActiveTarget], options: Options) -> dict[str, int]:
+    """How many slots each host may have waiting to be tried again: more than wait for one that fails at once."""
+    waits = sum(longest_delay_seconds(n, options.retry_seconds) for n in range(1, options.receive_limit))
+    polls: dict[str, float] = {}
+    for polled in service:
+        target = polled.target
+        attempts = waits + options.receive_limit * target.timeout_seconds
+        seconds = min(max(_WAITING_SECONDS, attempts * 1.25), _MOST_WAITING_SECONDS)
+        polls[polled.host] = polls.get(polled.host, 0.0) + seconds / target.interval_seconds
+    return {host: max(LEAST_WAITING, math.ceil(slots)) for host, slots in polls.items()}
+
+
+def _polled(target: Target, metric_id: int, headers: tuple[str, ...], *, spread: bool) -> ActiveTarget:
+    return ActiveTarget(
+        target=target,
+        metric_id=metric_id,
+        offset_ms=offset_ms(target, metric_id) if spread else 0,
+        host=urlsplit(target.url).netloc,
+        profile=RequestProfile.of(target.url, target.timeout_seconds, headers),
+    )
+
+
+def offset_ms(target: Target, metric_id: int) -> int:
+    """How long after the tick the target is asked, the same for ever.
+
+    Only a window that has ended is the same whenever it is asked for: with a lag below the interval it is 0.
+    """
+    if target.asks_too_early:
+        return 0
+    offset = metric_id * target.interval_seconds * 1000 // ID_SPACE
+    return offset - offset % _QUANTUM_MS

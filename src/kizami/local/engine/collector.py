@@ -1,0 +1,226 @@
+"""The Collector at work: a message becomes a request at its host, and its outcome work for the writer."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from kizami.core.collector import Response, plan_request, read_count
+from kizami.core.epoch import from_seconds
+from kizami.core.errors import ApiError, ApiUnreachable, InvalidInput, KizamiError
+from kizami.core.messages import ScheduleMessage
+from kizami.core.ports import WallClock
+from kizami.core.slots import Window, shift
+from kizami.local.engine.active_targets import LEAST_WAITING, ActiveTarget, waiting_limits
+from kizami.local.engine.backoff import retry_delay_seconds
+from kizami.local.engine.failure_log import FailureLog
+from kizami.local.engine.host_limits import Entry, Hosts
+from kizami.local.engine.options import Options
+from kizami.local.engine.write_batch import WriteBatch
+from kizami.local.http.fetcher import Fetcher, Finished
+from kizami.local.store.statements import BACKFILL, LIVE, TakenMessage
+
+_CROWDED_MS = 5000  # when an old message that found too long a line is handed out again
+_ERROR_CHARACTERS = 300
+
+
+@dataclass(slots=True, eq=False)
+class AskedMessage:
+    """A message on its way, from being handed out until its outcome."""
+
+    taken: TakenMessage
+    polled: ActiveTarget
+    message: ScheduleMessage
+    url: str
+    asked_ms: float = 0.0
+
+    @property
+    def live(self) -> bool:
+        return self.taken.priority == LIVE
+
+    @property
+    def moment_ms(self) -> int:
+        """Before it the slot cannot be asked for: its start, and the target's lag."""
+        return (self.taken.slot + self.polled.target.lag_seconds) * 1000
+
+
+@dataclass(slots=True)
+class PollCounts:
+    """What has happened since the start."""
+
+    asked: int = 0
+    answered: int = 0
+    failed: int = 0
+    dead: int = 0
+
+
+class Collector:
+    """Asks and judges; what is to be written gathers in `work`, which the loop hands to the writer."""
+
+    def __init__(self, fetcher: Fetcher, options: Options, clock: WallClock) -> None:
+        self._fetcher = fetcher
+        self._options = options
+        self._clock = clock
+        self._hosts: Hosts[AskedMessage] = Hosts(
+            min(options.max_in_flight, fetcher.max_connections), options.max_per_host
+        )
+        self._flying: set[AskedMessage] = set()
+        self._service: Mapping[int, ActiveTarget] = {}
+        self._waiting_limits: Mapping[str, int] = {}
+        self.work = WriteBatch()
+        self.tally = PollCounts()
+        self.failures = FailureLog(clock.milliseconds())
+
+    def serve(self, service: Mapping[int, ActiveTarget]) -> None:
+        """These are polled from now on."""
+        self._service = service
+        self._waiting_limits = waiting_limits(service.values(), self._options)
+
+    def host_of(self, metric_id: int) -> str | None:
+        """Where the metric's requests go; None if it is not polled. Asked by the writer's thread, too."""
+        polled = self._service.get(metric_id)
+        return polled.host if polled else None
+
+    def old_room(self, host: str) -> int:
+        """How many more retried and backfilled messages of that host can be taken in hand; likewise."""
+        return self._hosts.old_room(host)
+
+    def waiting_limit(self, host: str) -> int:
+        """How many retried messages of that host may wait; likewise."""
+        return self._waiting_limits.get(host, LEAST_WAITING)
+
+    def ask(self, taken: TakenMessage) -> None:
+        """Send the request now, or as soon as the host's line allows."""
+        polled = self._service.get(taken.metric_id)
+        if polled is None or polled.target.interval_seconds != taken.seconds:
+            # The target was removed, paused or given another interval: nobody expects this slot any more.
+            self.work.removed.append([taken.slot, taken.metric_id])
+            return
+        message = ScheduleMessage(_window(taken.slot, taken.seconds), polled.target.name)
+        try:
+            flight = AskedMessage(taken, polled, message, plan_request(message, polled.target).url)
+        except InvalidInput as error:
+            self._bury(taken, taken.attempts, error)
+            return
+        now_ms = self._clock.milliseconds()
+        match self._hosts.enter(polled.host, flight, live=flight.live, now_ms=now_ms):
+            case Entry.SENT:
+                self._send(flight, now_ms)
+            case Entry.WAITING:
+                self._advance()
+            case Entry.REFUSED:
+                self._turn_away(flight, now_ms)
+
+    def settle(self, finished: Finished) -> None:
+        """Judge an answer, and let the next in the host's line go."""
+        flight: AskedMessage = finished.tag
+        self._flying.discard(flight)
+        now_ms = self._clock.milliseconds()
+        answered = not isinstance(finished.outcome, ApiUnreachable)
+        if now_ms < flight.moment_ms:  # the clock was ahead when it was asked, and was set right since
+            self._postpone(flight)
+        else:
+            self._judge(flight, finished.outcome, now_ms)
+        if self._hosts.done(flight.polled.host, live=flight.live, answered=answered):
+            self._advance()
+
+    def upkeep(self, now_ms: float) -> None:
+        """What is to be done now and then: old messages do not wait here for a host that is stuck."""
+        for flight in self._hosts.stranded(now_ms):
+            self._turn_away(flight, now_ms)
+        self.failures.summarise(now_ms)
+
+    def finish(self, grace_seconds: float) -> None:
+        """Let what is in flight come in for a while; the rest goes back to the queue."""
+        for flight in self._hosts.drain():
+            self.give_back(flight.taken)
+        deadline = time.monotonic() + grace_seconds
+        while self._flying and (left := deadline - time.monotonic()) > 0:
+            for finished in self._fetcher.wait(left):
+                self.settle(finished)
+        for flight in self._flying:
+            taken = flight.taken
+            self.work.unanswered.append([taken.slot, taken.metric_id, int(self._clock.milliseconds())])
+
+    def give_back(self, taken: TakenMessage) -> None:
+        """Back to the queue, as if it had never been handed out; a live one still becomes due at its moment."""
+        self.work.unasked.append([taken.slot, taken.metric_id, taken.due_ms])
+
+    def _advance(self) -> None:
+        for flight in self._hosts.advance():
+            self._send(flight, self._clock.milliseconds())
+
+    def _send(self, flight: AskedMessage, now_ms: float) -> None:
+        """Let the request leave, but never before its slot's moment, however it came onto the queue."""
+        if now_ms < flight.moment_ms:
+            self._hosts.unsent(flight.polled.host, live=flight.live)
+            self._postpone(flight)
+            return
+        flight.asked_ms = now_ms
+        self._flying.add(flight)
+        self._fetcher.start(flight.url, flight.polled.profile, flight)
+        self.tally.asked += 1
+
+    def _postpone(self, flight: AskedMessage) -> None:
+        """Back to the queue until the slot's moment."""
+        visible_ms = max(flight.taken.due_ms, flight.moment_ms)
+        self.work.unasked.append([flight.taken.slot, flight.taken.metric_id, visible_ms])
+
+    def _judge(self, flight: AskedMessage, outcome: Response | ApiError, now_ms: float) -> None:
+        try:
+            if isinstance(outcome, ApiError):
+                raise outcome
+            self._keep(flight, read_count(outcome, flight.message, flight.polled.target), now_ms)
+        except ApiError as error:
+            self._fail(flight, error, now_ms)
+
+    def _keep(self, flight: AskedMessage, count: int, now_ms: float) -> None:
+        taken = flight.taken
+        late_ms = max(0, int(flight.asked_ms - taken.due_ms))
+        backfilled = int(taken.priority == BACKFILL)
+        self.work.stored.append(
+            [taken.slot, taken.metric_id, count, int(now_ms), late_ms, taken.attempts + 1, backfilled]
+        )
+        self.tally.answered += 1
+        self.failures.succeeded(flight.message.metric, now_ms)
+
+    def _fail(self, flight: AskedMessage, error: ApiError, now_ms: float) -> None:
+        self.tally.failed += 1
+        self.failures.failed(flight.message.metric, error, now_ms)
+        attempts = flight.taken.attempts + 1
+        if attempts >= self._options.receive_limit:
+            self._bury(flight.taken, attempts, error)
+        else:
+            wait = retry_delay_seconds(attempts, error, self._options.retry_seconds, random.random())
+            self._retry(flight.taken, attempts, int(now_ms + wait * 1000), error)
+
+    def _retry(self, taken: TakenMessage, attempts: int, visible_ms: int, error: KizamiError) -> None:
+        self.work.failed.append([taken.slot, taken.metric_id, visible_ms, attempts, _words(error)])
+
+    def _bury(self, taken: TakenMessage, attempts: int, error: KizamiError) -> None:
+        self.tally.dead += 1
+        self.work.buried.append([taken.slot, taken.metric_id, taken.due_ms, attempts, _words(error)])
+
+    def _turn_away(self, flight: AskedMessage, now_ms: float) -> None:
+        """The host's line is too long: back to the queue without an attempt; a live message is live no more."""
+        taken, visible_ms = flight.taken, int(now_ms) + _CROWDED_MS
+        if flight.live:
+            error = ApiUnreachable("the requests before it have waited too long for this host")
+            self.failures.failed(flight.message.metric, error, now_ms)
+            self._retry(taken, taken.attempts, visible_ms, error)
+        else:
+            self.work.unasked.append([taken.slot, taken.metric_id, visible_ms])
+
+
+@lru_cache(maxsize=1024)
+def _window(slot: int, seconds: int) -> Window:
+    start = from_seconds(slot)
+    return Window(start, shift(start, seconds))
+
+
+def _words(error: KizamiError) -> str:
+    words = str(error)
+    return words if len(words) <= _ERROR_CHARACTERS else words[: _ERROR_CHARACTERS - 1] + "…"

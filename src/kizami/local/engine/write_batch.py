@@ -1,0 +1,68 @@
+"""What the loop hands to the writer: results, plans and failures that gather until the next transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import apsw
+
+from kizami.local.store import statements
+from kizami.local.store.statements import LIVE, Rows
+
+Change = Callable[[apsw.Connection], None]
+
+
+@dataclass(slots=True)
+class WriteBatch:
+    """What the next transaction has to write; the columns are those of `statements`.
+
+    `afterwards` is for the loop to call once all of it, and whatever was handed over before, is durable.
+    """
+
+    changes: list[Change] = field(default_factory=list)
+    afterwards: list[Callable[[], None]] = field(default_factory=list)
+    stored: Rows = field(default_factory=list)
+    sent: Rows = field(default_factory=list)
+    failed: Rows = field(default_factory=list)
+    buried: Rows = field(default_factory=list)
+    removed: Rows = field(default_factory=list)
+    unasked: Rows = field(default_factory=list)
+    unanswered: Rows = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._lists()))
+
+    def absorb(self, later: WriteBatch) -> None:
+        """Add what came later."""
+        for mine, theirs in zip(self._lists(), later._lists(), strict=True):
+            mine.extend(theirs)
+
+    def settled(self) -> Iterator[tuple[int, int]]:
+        """The slot and metric of every message that is in nobody's hands once this is written."""
+        for rows in (self.stored, self.failed, self.buried, self.removed, self.unasked, self.unanswered):
+            for row in rows:
+                yield row[0], row[1]
+
+    def _lists(self) -> list[list[Any]]:
+        return [getattr(self, name) for name in self.__slots__]
+
+    def write(self, connection: apsw.Connection, now_ms: int) -> None:
+        """Write all of it; safe to repeat as a whole after a failure."""
+        for change in self.changes:
+            change(connection)
+        if self.stored:
+            statements.store(connection, self.stored)
+        if self.sent:  # after the results: what was polled before it could be sent is stored by now
+            statements.send(connection, self.sent, LIVE, now_ms)
+        if self.removed:
+            statements.drop(connection, self.removed, now_ms)
+        if self.failed or self.buried:
+            statements.fail(connection, self.failed + self.buried)
+        if self.buried:
+            statements.bury(connection, self.buried, now_ms)
+        if self.unasked:
+            statements.give_back(connection, self.unasked, asked=False)
+        if self.unanswered:
+            statements.give_back(connection, self.unanswered, asked=True)

@@ -1,0 +1,242 @@
+"""The one thread that writes while the daemon runs: what the loop hands over becomes durable in grouped commits.
+
+A turn of the writer is one transaction: results are stored and their messages acknowledged, plans are put on
+the queue, failures go back or die, and what is due next is handed out, some time ahead of its moment, so that
+no poll ever waits for the disk. When the disk refuses, all of that is kept in bounded memory and tried again;
+meanwhile the messages that are due are handed out without being counted, and polling goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from kizami.core.errors import StoreError
+from kizami.core.ports import WallClock
+from kizami.local.engine.waiting_lines import HostRoom, WaitingLines
+from kizami.local.engine.write_batch import Change, WriteBatch
+from kizami.local.store import statements
+from kizami.local.store.database import explain, open_database, sqlite_errors, transaction
+from kizami.local.store.statements import LIVE, TakenMessage
+from kizami.local.store.write_ahead_log import LogWatch
+
+LOOK_AHEAD_MS = 5000  # how long a commit may take before a poll is late for it
+HELD_LIMIT = 50_000  # results and plans kept in memory while nothing can be written
+
+_GROUP_SECONDS = 0.25  # what comes in within this time is committed together
+_IDLE_SECONDS = 0.5  # how soon a message is noticed that another process has sent
+_TROUBLE_SECONDS = 1.0
+_LIVE_LIMIT = 5000
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WriterTurn:
+    """What the writer has for the loop: messages handed out, and the work that is durable now."""
+
+    taken: list[TakenMessage]
+    written: WriteBatch
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """How messages are handed out."""
+
+    visibility_seconds: float
+    old_per_second: int
+
+
+class Writer:
+    """Owns the connection that writes. `deliver` is called on the writer's thread; `room` says how many retried
+    and backfilled messages the loop can take."""
+
+    def __init__(
+        self,
+        path: Path,
+        clock: WallClock,
+        limits: QueueLimits,
+        deliver: Callable[[WriterTurn], None],
+        room: HostRoom,
+    ) -> None:
+        self._path = path
+        self._clock = clock
+        self._limits = limits
+        self._deliver = deliver
+        self._connection = open_database(path, create=True)
+        self._file = _identity(path)
+        self._log_watch = LogWatch(path)
+        self._handed_over: deque[WriteBatch] = deque()
+        self._unwritten: list[WriteBatch] = []  # in the order in which it was handed over
+        # How much was handed over, counted by the loop, and how much of it is written, counted by the thread.
+        self._submitted = self._written = 0
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._busy = threading.Lock()
+        self._holding = False
+        self._trouble: str | None = None
+        self._old_lines = WaitingLines(room, limits.old_per_second, clock.milliseconds())
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, work: WriteBatch) -> None:
+        """Hand work over; it is durable when it comes back in a Delivery."""
+        self._submitted += len(work)
+        self._handed_over.append(work)
+        if not self._wake.is_set():
+            self._wake.set()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread is at work."""
+        return self._thread.is_alive()
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether the last thing to be written was refused."""
+        return self._trouble is not None
+
+    @property
+    def file_in_place(self) -> bool:
+        """Whether the file that is written is still the one of that name."""
+        return _identity(self._path) == self._file
+
+    @property
+    def backlog(self) -> int:
+        """How much is waiting to be written."""
+        return self._submitted - self._written
+
+    @property
+    def overloaded(self) -> bool:
+        """Whether so much is waiting to be written that nothing more may be begun."""
+        return self.backlog >= HELD_LIMIT
+
+    def run_now(self, change: Change) -> None:
+        """Do something in a transaction of its own, before the thread is started."""
+        with sqlite_errors(StoreError, self._path), transaction(self._connection):
+            change(self._connection)
+
+    def hold(self, timeout_seconds: float) -> None:
+        """Hand out nothing more. When this returns, what was handed out has been delivered."""
+        self._holding = True
+        if self._busy.acquire(timeout=timeout_seconds):
+            self._busy.release()
+
+    def close(self, timeout_seconds: float) -> None:
+        """Write what was handed over and give the file back; what cannot be written stays on the queue."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout_seconds)
+        if not self._thread.is_alive():
+            if not self.file_in_place:  # then SQLite would leave rows in the log beside the old name
+                with suppress(apsw.Error):
+                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._connection.close()
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                self._wake.wait(_IDLE_SECONDS)
+                self._wake.clear()
+                self._turn()
+                self._log_watch.look(self._connection)
+                self._stop.wait(_TROUBLE_SECONDS if self._trouble else _GROUP_SECONDS)
+            self._turn()
+        except Exception:
+            logger.exception("the writer has stopped; this is a fault in kizami")
+
+    def _turn(self) -> None:
+        while self._handed_over:
+            self._gather(self._handed_over.popleft())
+        now_ms = int(self._clock.milliseconds())
+        with self._busy:
+            try:
+                delivery = self._write_and_take(now_ms)
+            except apsw.Error as error:
+                self._complain(error)
+                delivery = WriterTurn(self._look(now_ms), WriteBatch())
+            if delivery.taken or delivery.written:
+                self._deliver(delivery)
+
+    def _gather(self, work: WriteBatch) -> None:
+        """One batch is cheaper than two, but an errand must find what was handed over before it, and no more."""
+        if self._unwritten and not work.changes:
+            self._unwritten[-1].absorb(work)
+        else:
+            self._unwritten.append(work)
+
+    def _write_and_take(self, now_ms: int) -> WriterTurn:
+        due = self._due(now_ms)
+        if not self._unwritten and not due:
+            return WriterTurn([], WriteBatch())
+        hidden_until_ms = now_ms + LOOK_AHEAD_MS + round(self._limits.visibility_seconds * 1000)
+        with transaction(self._connection):
+            if self._unwritten:
+                for work in self._unwritten:
+                    work.write(self._connection, now_ms)
+                self._old_lines.bury_overflow(self._connection, now_ms)
+                due = self._due(now_ms)
+            statements.hand_out(self._connection, due, hidden_until_ms)
+        self._old_lines.served(due)
+        written, *later = self._unwritten or [WriteBatch()]
+        for work in later:
+            written.absorb(work)
+        self._unwritten = []
+        self._written += len(written)
+        self._recover(written)
+        return WriterTurn(due, written)
+
+    def _due(self, now_ms: int) -> list[TakenMessage]:
+        """Live messages ahead of their moment, then retried and backfilled ones as far as there is room."""
+        if self._holding:
+            return []
+        live = statements.live_by(self._connection, now_ms + LOOK_AHEAD_MS, _LIVE_LIMIT)
+        return live + self._old_lines.choose(self._connection, now_ms)
+
+    def _look(self, now_ms: int) -> list[TakenMessage]:
+        """What is due while nothing can be written: from the file, and from plans that are not yet in it."""
+        if self.overloaded or self._holding:
+            return []
+        until_ms = now_ms + LOOK_AHEAD_MS
+        planned = [
+            TakenMessage(slot, metric_id, seconds, LIVE, due_ms, 0)
+            for work in self._unwritten
+            for slot, metric_id, seconds, due_ms, _ in work.sent
+            if due_ms <= until_ms
+        ]
+        try:
+            return planned + statements.live_by(self._connection, until_ms, _LIVE_LIMIT)
+        except apsw.Error:
+            return planned
+
+    def _complain(self, error: apsw.Error) -> None:
+        trouble = explain(error)
+        if trouble != self._trouble:
+            logger.error(
+                "the database cannot be written; results are held in memory",
+                extra={"database": str(self._path), "reason": trouble, "held": self.backlog},
+            )
+        self._trouble = trouble
+
+    def _recover(self, work: WriteBatch) -> None:
+        if self._trouble:
+            logger.warning("the database can be written again", extra={"written": len(work.stored)})
+        self._trouble = None
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino

@@ -1,0 +1,75 @@
+"""Who works off the queue on one machine: the daemon if one runs, else this process while it is needed."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from kizami.core.config import Config
+from kizami.core.errors import ConfigurationError, StoreError
+from kizami.core.logs import use_logs
+from kizami.core.slots import shorten
+from kizami.home.port import QueueWorker
+from kizami.local.daemon_lock import AlreadyRunning, daemon_pid
+from kizami.local.engine.options import Options
+from kizami.platform.config_file import LoadedConfig
+
+_RESTART_SECONDS = 10.0  # a daemon that is gone for longer is not being started again
+
+
+class Daemon:
+    """Another process; nothing is known of it but that it runs, and what it does to the queue."""
+
+    words = "the running `kizami up` collects them"
+
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        self._seen = time.monotonic()
+
+    def check(self) -> None:
+        """It minds its own failures, but one that has ended collects nothing."""
+        if daemon_pid(self._database) is not None:
+            self._seen = time.monotonic()
+        elif time.monotonic() - self._seen > _RESTART_SECONDS:
+            words = "`kizami up` has ended; what is queued stays queued, and the same command goes on from here"
+            raise StoreError(f"{self._database}: {words}")
+
+
+@contextmanager
+def local_collector(
+    database: Path, settings: LoadedConfig, options: Options, metrics: Iterable[str]
+) -> Iterator[QueueWorker]:
+    """The daemon, else an engine of our own for the length of a `with`."""
+    from kizami.local.engine.drain import Drain
+
+    with ExitStack() as stack:
+        _serve_mock(stack, settings.config)
+        try:
+            collector: QueueWorker = stack.enter_context(Drain.of(database, settings.config, options))
+        except AlreadyRunning:
+            collector = Daemon(database)
+        else:
+            _require_targets(settings.config, metrics)
+            use_logs(logging.WARNING)  # a target that fails is worth a line beside the progress
+        yield collector
+
+
+def _serve_mock(stack: ExitStack, config: Config) -> None:
+    """The mock API that `kizami up` would serve, unless it is there already; before anything is collected."""
+    from kizami.mock_api.service import is_needed, mock_service
+
+    if is_needed(config):
+        with suppress(ConfigurationError):  # another program's port: what comes of that is the slots' reason
+            stack.enter_context(mock_service())
+
+
+def _require_targets(config: Config, metrics: Iterable[str]) -> None:
+    enabled = {target.name for target in config.enabled_targets}
+    for name in metrics:
+        if name not in enabled:
+            raise ConfigurationError(
+                "--config", f"{shorten(name)} is not an enabled target, so nothing says where to ask for its slots"
+            )

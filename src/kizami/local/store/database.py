@@ -1,0 +1,238 @@
+"""How the one SQLite file of queue and store is opened, and what is refused to be opened."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from kizami.core.errors import KizamiError, StoreError
+from kizami.local.store.schema import MIGRATIONS
+
+APPLICATION_ID = 0x6B7A6D69  # "kzmi"
+BUSY_TIMEOUT_MS = 10_000
+PRIVATE_MODE = 0o600
+LOG_BYTES = 64 * 1024 * 1024  # what is left of the log when it begins anew
+
+_HEADER_BYTES = 100
+_MAGIC = b"SQLite format 3\0"
+# Up to this size a whole quick_check takes less than a second; of a larger file a damaged page is found when read.
+_CHECKED_BYTES = 64 * 1024 * 1024
+_RESTORE = "move it away or restore a copy; what is missing is then backfilled"
+
+
+def open_database(path: Path, *, create: bool = False) -> apsw.Connection:
+    """A connection to the database at `path`, brought to this version's schema.
+
+    A file that is not kizami's, is damaged or was made by a newer kizami is refused with StoreError and left
+    as it is. Each thread needs a connection of its own.
+    """
+    with sqlite_errors(StoreError, path):
+        if create and not _is_there(path):
+            _create(path.resolve())
+        _require_kizami_header(path)
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            # Before anything is read: a daemon that is just ending locks the whole file for a moment.
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            # The header may be older than what the write-ahead log holds.
+            _require_known_schema(path, _schema_version(connection))
+            _configure(connection)
+            _migrate(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+@contextmanager
+def sqlite_errors(kind: type[KizamiError], path: Path | str) -> Iterator[None]:
+    """Whatever SQLite or the file system refuses becomes `kind`: one line with the file and a remedy."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise kind(f"{path}: {explain(error)}") from error
+    except OSError as error:
+        raise kind(f"{path}: {error.strerror or error}") from error
+
+
+@contextmanager
+def transaction(connection: apsw.Connection) -> Iterator[None]:
+    """All or nothing, and the write lock from the start: what is read inside cannot change before the write."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # After a full disk SQLite may have rolled back by itself.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def require_intact(path: Path) -> None:
+    """Read the whole of a file of ordinary size; StoreError if it is damaged or not ours. It is not changed."""
+    if not path.exists() or not 0 < path.stat().st_size <= _CHECKED_BYTES:
+        return
+    with sqlite_errors(StoreError, path):
+        _require_kizami_header(path)
+        connection = _opened_to_check(path)
+        try:
+            finding = str(connection.execute("PRAGMA quick_check(1)").get)
+        finally:
+            connection.close()
+    if finding != "ok":
+        raise StoreError(f"{path}: is damaged ({finding.splitlines()[-1]}); {_RESTORE}")
+
+
+def _opened_to_check(path: Path) -> apsw.Connection:
+    if not any(beside(path, ending).exists() for ending in ("-wal", "-journal")):
+        # The file is all there is; so opened, SQLite puts nothing beside it.
+        uri = f"{path.absolute().as_uri()}?immutable=1"
+        return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    # Closing would carry the write-ahead log into a file that may be damaged.
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    return connection
+
+
+def beside(path: Path, ending: str) -> Path:
+    """The file that goes with the database at `path`, by whatever name that is reached."""
+    real = path.resolve()
+    return real.with_name(real.name + ending)
+
+
+def _create(path: Path) -> None:
+    # Made beside and moved into place whole, so that a crash in here leaves no half-made database.
+    _refuse_orphaned_log(path)
+    new = path.with_name(f"{path.name}-{os.getpid()}.new")
+    new.unlink(missing_ok=True)
+    try:
+        _touch_private(new)
+        connection = apsw.Connection(str(new), flags=apsw.SQLITE_OPEN_READWRITE)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        _migrate(connection)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.close()
+        _put_in_place(new, path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _touch_private(new: Path) -> None:
+    # SQLite would let everybody read it. What it puts beside a database has the mode of that.
+    os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, PRIVATE_MODE))
+
+
+def mode_of(path: Path) -> int:
+    """Who may read and write the database at `path`, or will when it is made: its owner, and whom he has let."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return PRIVATE_MODE
+
+
+def _put_in_place(new: Path, path: Path) -> None:
+    try:
+        os.link(new, path)  # which, unlike a rename, leaves alone what another process has just made
+    except OSError:  # one is there, or the file system has no links
+        if not _is_there(path):
+            new.chmod(mode_of(path))
+            new.replace(path)
+
+
+def _is_there(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
+
+
+def _refuse_orphaned_log(path: Path) -> None:
+    # SQLite would take it for the new database's own, and write another one's pages into that.
+    log = beside(path, "-wal")
+    if _is_there(log) and not _is_there(path):
+        raise StoreError(
+            f"{log}: has rows of a database that is no longer beside it; put that one back, or move the log away"
+        )
+
+
+def _require_kizami_header(path: Path) -> None:
+    if not path.exists():
+        raise StoreError(f"{path}: there is no database yet; `kizami up` makes one")
+    header = _read_header(path) if path.is_file() else b""
+    if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
+        raise StoreError(f"{path}: is not an SQLite database; it is left untouched, use another --database")
+    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        raise StoreError(f"{path}: belongs to another application; it is left untouched, use another --database")
+    _require_known_schema(path, int.from_bytes(header[60:64], "big"))
+
+
+def _read_header(path: Path) -> bytes:
+    """The file's first bytes; a connection would put its side files beside a stranger's database.
+
+    They are read by SQLite, which keeps the descriptor while a connection of this process has a lock: whoever
+    else closes one drops all locks that the process has on the file, and then another program takes the log
+    away under the daemon (sqlite.org/howtocorrupt.html, 2.2).
+    """
+    file = apsw.VFSFile("", str(path.resolve()), [apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB, 0])
+    try:
+        return file.xRead(_HEADER_BYTES, 0)
+    finally:
+        file.xClose()
+
+
+def _require_known_schema(path: Path, version: int) -> None:
+    if version > len(MIGRATIONS):
+        known = len(MIGRATIONS)
+        raise StoreError(f"{path}: was made by a newer kizami (schema {version}, known {known}); upgrade kizami")
+
+
+def _configure(connection: apsw.Connection) -> None:
+    # A copy made by VACUUM INTO has lost it, and without it whoever reads holds up the daemon.
+    if connection.execute("PRAGMA journal_mode").get != "wal":
+        _use_log(connection)
+    for pragma in (
+        "synchronous = FULL",  # NORMAL loses acknowledged rows on power loss
+        "cache_size = -16384",
+        "temp_store = MEMORY",
+        f"journal_size_limit = {LOG_BYTES}",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _use_log(connection: apsw.Connection) -> None:
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+    except apsw.BusyError:
+        with transaction(connection):  # which, unlike the change itself, waits for whoever is writing
+            pass
+        connection.execute("PRAGMA journal_mode = WAL")
+
+
+def _migrate(connection: apsw.Connection) -> None:
+    while (version := _schema_version(connection)) < len(MIGRATIONS):
+        with transaction(connection):
+            # Another process may have been first.
+            if _schema_version(connection) == version:
+                connection.execute(MIGRATIONS[version])
+                connection.execute(f"PRAGMA user_version = {version + 1}")
+
+
+def _schema_version(connection: apsw.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").get)
+
+
+def explain(error: apsw.Error) -> str:
+    """What went wrong and what helps, in a few words."""
+    if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
+        return f"is damaged ({error}); {_RESTORE}"
+    if isinstance(error, apsw.FullError):
+        return "the disk is full; make room"
+    if isinstance(error, (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError)):
+        return f"cannot be written ({error}); check the directory's permissions or use another --database"
+    if isinstance(error, apsw.BusyError):
+        return "another process has kept it locked for too long; try again"
+    return str(error)

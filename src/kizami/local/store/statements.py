@@ -1,0 +1,270 @@
+"""Every change of queue and store, a batch at a time (SQL only; who calls them holds the transaction).
+
+A batch is one JSON parameter and one statement: SQLite works through it without the interpreter's lock, so that
+the writer's thread leaves the loop alone, and a batch of hundreds costs one crossing into SQLite.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+import apsw
+
+LIVE, RETRY, BACKFILL = 0, 1, 2
+LONGEST_WAIT_MS = 3_600_000  # between two attempts: as long as `Retry-After` may ask for
+
+Rows = list[list[Any]]
+PlanKey = tuple[int, int, int]  # a metric, its interval, and how many ms after its start a slot is asked for
+
+
+class TakenMessage(NamedTuple):
+    """A message handed out, in the database's units; `attempts` counts the requests sent for it so far."""
+
+    slot: int
+    metric_id: int
+    seconds: int
+    priority: int
+    due_ms: int
+    attempts: int
+
+    @property
+    def plan_key(self) -> PlanKey:
+        """What it has in common with all live messages of its target."""
+        return self.metric_id, self.seconds, self.due_ms - 1000 * self.slot
+
+
+# In the statements below ?1 is a JSON array of [slot, metric_id, …].
+_THESE = "(slot, metric_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1))"
+
+_STORE = """
+INSERT INTO slots
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6
+FROM json_each(?1) WHERE true
+ON CONFLICT DO NOTHING
+"""
+
+_SEND = """
+WITH entry AS MATERIALIZED (
+    SELECT value ->> 0 AS slot, value ->> 1 AS metric_id, value ->> 2 AS seconds,
+           value ->> 3 AS due_ms, value ->> 4 AS visible_ms
+    FROM json_each(?1)
+)
+INSERT INTO messages (slot, metric_id, seconds, priority, due_ms, visible_ms, sent_ms)
+SELECT slot, metric_id, seconds, ?2, due_ms, visible_ms, ?3 FROM entry
+WHERE NOT EXISTS (SELECT 1 FROM slots AS s WHERE s.slot = entry.slot AND s.metric_id = entry.metric_id)
+  AND NOT EXISTS (SELECT 1 FROM dead_letters AS d WHERE d.slot = entry.slot AND d.metric_id = entry.metric_id)
+ON CONFLICT DO UPDATE SET priority = excluded.priority, due_ms = excluded.due_ms, visible_ms = excluded.visible_ms
+WHERE excluded.priority < priority AND visible_ms > excluded.sent_ms AND receives = 0 AND NOT held
+"""
+
+_TAKEN = "json_group_array(json_array(slot, metric_id, seconds, priority, due_ms, receives))"
+
+_LIVE_BY = f"""
+SELECT {_TAKEN} FROM (
+    SELECT * FROM messages WHERE priority = {LIVE} AND visible_ms <= ?1 ORDER BY visible_ms LIMIT ?2
+)
+"""
+
+# Retried and backfilled messages wait in lines, one for each metric and priority; SQLite takes their index only
+# for a statement that has the index's own words.
+_IN_LINE = f"priority > {LIVE} AND priority = {{priority}}"
+
+# The metrics whose line of one priority has somebody who may go, found by hopping from one line to the next.
+_LINES = f"""
+WITH RECURSIVE line (metric_id) AS (
+    SELECT min(metric_id) FROM messages WHERE {_IN_LINE}
+    UNION ALL
+    SELECT (SELECT min(metric_id) FROM messages WHERE {_IN_LINE} AND metric_id > line.metric_id)
+    FROM line WHERE metric_id IS NOT NULL
+)
+SELECT metric_id FROM line WHERE metric_id IS NOT NULL
+AND (SELECT min(visible_ms) FROM messages AS m WHERE {_IN_LINE} AND m.metric_id = line.metric_id) <= ?
+"""
+
+_OF_LINE = f"""
+SELECT {_TAKEN} FROM (
+    SELECT * FROM messages WHERE {_IN_LINE} AND metric_id = ?1 AND visible_ms <= ?2
+    ORDER BY visible_ms LIMIT ?3
+)
+"""
+
+_HAND_OUT = f"UPDATE messages SET held = 1, visible_ms = ?2 WHERE {_THESE}"
+_REMOVE = f"DELETE FROM messages WHERE {_THESE}"
+
+_FAIL = f"""
+UPDATE messages SET held = 0, priority = max(priority, {RETRY}), visible_ms = entry.visible_ms,
+                    receives = max(receives, entry.count), last_error = entry.error
+FROM (SELECT value ->> 0 AS of_slot, value ->> 1 AS of_metric, value ->> 2 AS visible_ms,
+             value ->> 3 AS count, value ->> 4 AS error FROM json_each(?1)) AS entry
+WHERE slot = of_slot AND metric_id = of_metric
+"""
+
+_GIVE_BACK = """
+UPDATE messages SET held = 0, visible_ms = entry.visible_ms, receives = receives + ?2
+FROM (SELECT value ->> 0 AS of_slot, value ->> 1 AS of_metric, value ->> 2 AS visible_ms
+      FROM json_each(?1)) AS entry
+WHERE slot = of_slot AND metric_id = of_metric AND held
+"""
+
+_BURY = """
+INSERT INTO dead_letters (slot, metric_id, seconds, priority, due_ms, sent_ms, died_ms, receives, reason)
+SELECT slot, metric_id, seconds, priority, due_ms, sent_ms, ?2, receives, ifnull(last_error, 'never asked for')
+FROM messages WHERE {which}
+"""
+
+# ?1 is a JSON array of plan keys.
+_UNPLANNED = f"""NOT iif(
+    priority = {LIVE},
+    (metric_id, seconds, due_ms - 1000 * slot)
+        IN (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?1)),
+    (metric_id, seconds) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1))
+)"""
+_REDRIVEN = "receives = 0 AND last_error IS NOT NULL"
+
+# ?1 is a JSON array of metric ids.
+_OLDEST_RETRIED = f"""
+SELECT slot, metric_id, receives, last_error FROM messages
+WHERE {_IN_LINE.format(priority=RETRY)} AND NOT held AND metric_id IN (SELECT value FROM json_each(?1))
+ORDER BY slot LIMIT ?2
+"""
+
+
+def _keys(rows: Sequence[Sequence[Any]]) -> str:
+    return json.dumps([row[:2] for row in rows])
+
+
+def store(connection: apsw.Connection, rows: Rows) -> None:
+    """Store [slot, metric_id, count, collected_ms, late_ms, receives, backfilled] and acknowledge the messages."""
+    stored = (json.dumps(rows),)
+    connection.execute(_STORE, stored)
+    connection.execute(_REMOVE, stored)
+
+
+def send(connection: apsw.Connection, rows: Rows, priority: int, sent_ms: int) -> int:
+    """Put [slot, metric_id, seconds, due_ms, visible_ms] on the queue; how many of them were missing until now.
+
+    One that is there already stays as it is, but backfill that a clock which was ahead has asked for is live when
+    its moment is planned.
+    """
+    connection.execute(_SEND, (json.dumps(rows), priority, sent_ms))
+    return connection.changes()
+
+
+def live_by(connection: apsw.Connection, due_by_ms: int, limit: int) -> list[TakenMessage]:
+    """The live messages that are due by then, longest due first."""
+    return _taken(connection.execute(_LIVE_BY, (due_by_ms, limit)).get)
+
+
+def ready_lines(connection: apsw.Connection, priority: int, now_ms: int) -> list[int]:
+    """The metrics that have a message of that priority, not LIVE, which may be handed out now."""
+    sql = _LINES.format(priority=priority)
+    return [metric_id for (metric_id,) in connection.execute(sql, (now_ms,))]
+
+
+def of_line(
+    connection: apsw.Connection, priority: int, metric_id: int, now_ms: int, limit: int
+) -> list[TakenMessage]:
+    """The first messages of one metric's line that may be handed out now."""
+    sql = _OF_LINE.format(priority=priority)
+    return _taken(connection.execute(sql, (metric_id, now_ms, limit)).get)
+
+
+def _taken(found: Any) -> list[TakenMessage]:
+    return [TakenMessage(*row) for row in json.loads(str(found))]
+
+
+def hand_out(connection: apsw.Connection, messages: Sequence[TakenMessage], hidden_until_ms: int) -> None:
+    """Hide these until then; only a request that is sent counts as an attempt, not this."""
+    connection.execute(_HAND_OUT, (_keys(messages), hidden_until_ms))
+
+
+def drop(connection: apsw.Connection, rows: Sequence[Sequence[Any]], now_ms: int) -> None:
+    """Take these off the queue: nobody expects them (any more). What was redriven is a dead letter again."""
+    _drop(connection, _THESE, _keys(rows), now_ms)
+
+
+def _drop(connection: apsw.Connection, which: str, these: str, now_ms: int) -> None:
+    connection.execute(_BURY.format(which=f"{which} AND {_REDRIVEN}"), (these, now_ms))
+    connection.execute(f"DELETE FROM messages WHERE {which}", (these,))
+
+
+def fail(connection: apsw.Connection, rows: Rows) -> None:
+    """Hand [slot, metric_id, visible_ms, attempts, error] out again from `visible_ms` on."""
+    connection.execute(_FAIL, (json.dumps(rows),))
+
+
+def give_back(connection: apsw.Connection, rows: Rows, *, asked: bool) -> None:
+    """Put [slot, metric_id, visible_ms] back unsettled; with `asked` a request was sent, which counts."""
+    connection.execute(_GIVE_BACK, (json.dumps(rows), int(asked)))
+
+
+def bury(connection: apsw.Connection, rows: Sequence[Sequence[Any]], now_ms: int) -> None:
+    """Make these dead letters, with their last error as the reason."""
+    keys = _keys(rows)
+    connection.execute(_BURY.format(which=_THESE), (keys, now_ms))
+    connection.execute(_REMOVE, (keys,))
+
+
+def retried_by_metric(connection: apsw.Connection) -> dict[int, int]:
+    """How many retried messages of each metric wait; metrics with none are left out."""
+    sql = f"SELECT metric_id, count(*) FROM messages WHERE {_IN_LINE.format(priority=RETRY)} GROUP BY metric_id"
+    return dict(connection.execute(sql))
+
+
+def bury_oldest_retried(
+    connection: apsw.Connection, metric_ids: Collection[int], count: int, reason: str, now_ms: int
+) -> int:
+    """Make the oldest retried messages of these metrics dead letters, for `reason`; how many there were."""
+    found = connection.execute(_OLDEST_RETRIED, (json.dumps(list(metric_ids)), count)).fetchall()
+    rows = [
+        [slot, metric_id, 0, attempts, f"{reason}; its last error: {error}" if error else reason]
+        for slot, metric_id, attempts, error in found
+    ]
+    fail(connection, rows)
+    bury(connection, rows, now_ms)
+    return len(rows)
+
+
+def release_all(connection: apsw.Connection, now_ms: int) -> None:
+    """Make visible what a daemon held that is no more, and end the waits of a clock that was ahead."""
+    connection.execute(
+        "UPDATE messages SET held = 0, visible_ms = iif(due_ms > ?1, due_ms, ?1) WHERE held", (now_ms,)
+    )
+    connection.execute(
+        f"""UPDATE messages SET visible_ms = max(due_ms, ?1)
+        WHERE priority > {LIVE} AND visible_ms > max(due_ms, ?1) + {LONGEST_WAIT_MS}""",
+        (now_ms,),
+    )
+
+
+def demote_late(connection: apsw.Connection, before_ms: int) -> None:
+    """Live messages that nobody asked for before then are backfill: they must not hold up those due now."""
+    connection.execute(
+        f"UPDATE messages SET priority = {BACKFILL} WHERE priority = {LIVE} AND visible_ms < ?", (before_ms,)
+    )
+
+
+def shift_waiting(connection: apsw.Connection, now_ms: int, by_ms: int) -> None:
+    """Keep the waits of retried and backfilled messages as long as they were when the clock was set back.
+
+    What may be handed out already is left alone: it may have come onto the queue after the jump. What is for a
+    moment to come waits for that. A clock that has jumped forward ends the waits, as a sleep of the machine does,
+    which looks the same.
+    """
+    if by_ms < 0:
+        connection.execute(
+            f"""UPDATE messages SET visible_ms = max(?1, visible_ms + ?2, due_ms)
+            WHERE priority > {LIVE} AND visible_ms > ?1""",
+            (now_ms, by_ms),
+        )
+
+
+def drop_unplanned(connection: apsw.Connection, plan: Collection[PlanKey], now_ms: int) -> None:
+    """Take off the queue what is not part of the plan (any more): its slots are missing from then on.
+
+    A retried or backfilled message need only be of the plan's metrics and intervals. One in somebody's hands
+    goes too: its answer can still be stored. What was redriven is a dead letter again, with its reason.
+    """
+    _drop(connection, _UNPLANNED, json.dumps(list(plan)), now_ms)

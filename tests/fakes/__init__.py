@@ -1,0 +1,1 @@
+"""Stand-ins: the ports in memory, APIs that answer or fail on order."""

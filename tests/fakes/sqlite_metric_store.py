@@ -1,0 +1,46 @@
+"""The store on one machine as a `ports.MetricStore`: the statement of the daemon's writer, a record at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from math import gcd
+from pathlib import Path
+from threading import Lock
+
+from kizami.core.epoch import to_ms, to_seconds
+from kizami.core.errors import StoreError
+from kizami.core.messages import MetricRecord
+from kizami.core.ports import PutOutcome
+from kizami.local.store import statements
+from kizami.local.store.database import open_database, sqlite_errors, transaction
+from kizami.local.store.metrics import register_slot
+from kizami.local.store.reader import Reader
+
+
+class SqliteMetricStore:
+    """`ports.MetricStore` on a database file; many threads and processes may use it at once."""
+
+    def __init__(self, path: Path, *, create: bool = False) -> None:
+        self._path = path
+        self._turn = Lock()
+        self._connection = open_database(path, create=create)
+        self._reader = Reader(self._connection, path)
+
+    def put_if_absent(self, record: MetricRecord) -> PutOutcome:
+        slot = to_seconds(record.slot)
+        with self._turn, sqlite_errors(StoreError, self._path), transaction(self._connection):
+            metric = register_slot(self._connection, record.metric, record.slot, gcd(60, slot))
+            there = "SELECT 1 FROM slots WHERE slot = ? AND metric_id = ?"
+            duplicate = self._connection.execute(there, (slot, metric.id)).fetchone()
+            statements.store(
+                self._connection, [[slot, metric.id, record.count, to_ms(record.collected_at), 0, 1, 0]]
+            )
+            return PutOutcome.DUPLICATE if duplicate else PutOutcome.STORED
+
+    def query(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
+        return self._reader.records(metric, start, end)
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._connection.close()

@@ -1,0 +1,1 @@
+"""Data for tests: databases, timestamps, strategies, state machines, tables written down."""

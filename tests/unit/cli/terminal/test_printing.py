@@ -1,0 +1,79 @@
+"""How the verbs print: tables that align in any script, ages, shares, and plain text where nobody looks."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from kizami.cli.terminal import printing
+from kizami.cli.terminal.printing import (
+    age_text,
+    cell_width,
+    completeness_text,
+    instant_text,
+    pad,
+    plural,
+    print_json,
+)
+from kizami.core.coverage import Completeness
+
+
+@pytest.mark.parametrize(
+    ("text", "width"),
+    [("calls", 5), ("応答数", 6), ("ｱｲ", 2), ("é", 1), ("e\u0301", 1), ("a\u200db", 2), ("Ａ", 2), ("", 0)],
+)
+def test_width_is_counted_in_cells_of_the_terminal(text: str, width: int) -> None:
+    assert cell_width(text) == width
+    assert cell_width(pad(text, 9)) == cell_width(pad(text, 9, right=True)) == 9
+
+
+def test_columns_align_whatever_script_they_are_in() -> None:
+    lines = printing.table_lines((("metric", False), ("count", True)), [("応答数", "7"), ("calls", "1234567")])
+    assert lines == ["metric    count", "応答数        7", "calls   1234567"]
+    assert {cell_width(line) for line in lines} == {15}
+
+
+def test_headings_are_bold_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    heading = "metric"
+    assert printing.table_lines(((heading, False),), [])[0] == heading
+    monkeypatch.setattr(printing.sys.stdout, "isatty", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert printing.table_lines(((heading, False),), [])[0] == "\x1b[1mmetric\x1b[0m"
+    for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            assert printing.table_lines(((heading, False),), [])[0] == heading
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (4.9, "4s"), (125, "2m 5s"), (12_000, "3h 20m"), (522_000, "6d 1h"), (3600, "1h"), (-3, "-3s")],
+)
+def test_an_age_has_its_two_largest_units(seconds: float, text: str) -> None:
+    assert age_text(seconds) == age_text(timedelta(seconds=seconds)) == text
+
+
+def test_a_share_is_100_percent_only_if_it_is_whole() -> None:
+    assert completeness_text(Completeness(720, 720)) == "720/720 (100%)"
+    assert completeness_text(Completeness(719, 720)) == "719/720 (99.8%)"
+    assert completeness_text(Completeness(999_999, 1_000_000)) == "999999/1000000 (99.9%)"
+    assert completeness_text(Completeness(0, 720)) == "0/720 (0.0%)"
+
+
+def test_instants_are_cut_to_the_second() -> None:
+    assert instant_text(datetime(2025, 12, 2, 10, 23, 5, 999_999, tzinfo=UTC)) == "2025-12-02T10:23:05Z"
+    assert instant_text(None) == "-"
+
+
+def test_numbers_agree_with_their_noun() -> None:
+    assert [plural(number, "slot") for number in (0, 1, 1234)] == ["0 slots", "1 slot", "1,234 slots"]
+
+
+def test_json_is_one_line_for_a_program_and_keeps_its_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"metricName": "応答数"})
+    output = capsys.readouterr().out
+    assert output == '{"metricName": "応答数"}\n'
+    assert json.loads(output) == {"metricName": "応答数"}

@@ -1,0 +1,242 @@
+"""doctor: each check can find a fault, and has a remedy for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from fakes.fault_server import (
+    FaultServer,
+    another_window,
+    answer,
+    hang_before_headers,
+    head,
+    html,
+    redirect,
+    status,
+)
+from kizami.cli.checks import machine
+from kizami.cli.checks.machine import Check, Health, check_clock, check_database, check_sqlite
+from kizami.cli.checks.targets import check_targets
+from kizami.cli.exit_codes import CHECK_FAILED, CONFIGURATION, OK
+from kizami.core.targets.target import SecretReference, Target
+from kizami.mock_api import service
+from kizami.mock_api.server import MockServer
+from programs.command import Command
+from programs.local_processes import hold_port
+from samples.database import make_database
+
+NOW = datetime(2025, 12, 2, 10, 23, 7, tzinfo=UTC)
+
+
+@pytest.fixture
+def kizami(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+    monkeypatch.chdir(tmp_path)
+    for name in ("KIZAMI_CONFIG", "KIZAMI_DATABASE"):
+        monkeypatch.delenv(name, raising=False)
+    return Command(capsys)
+
+
+@pytest.fixture
+def mock_url() -> Iterator[str]:
+    with MockServer(port=0) as server:
+        yield server.url
+
+
+def configure(url: str, settings: str = "") -> None:
+    Path("kizami.toml").write_text(f'[[targets]]\nname = "calls"\nurl = "{url}"\n{settings}')
+
+
+def asked_once(target: Target) -> Check:
+    (check,) = check_targets([target], NOW)
+    return check
+
+
+class TestVerb:
+    def test_all_is_well(self, kizami: Command, mock_url: str) -> None:
+        configure(mock_url)
+        found = kizami("doctor")
+        assert found.code == OK
+        lines = found.out.splitlines()
+        assert [line.split()[:2] for line in lines[1:]] == [
+            ["ok", "sqlite"],
+            ["ok", "database"],
+            ["ok", "clock"],
+            ["ok", "target"],
+        ]
+        assert found.err == "kizami: 4 checks, none failed\n"
+
+    def test_a_failed_check_has_a_remedy_and_an_exit_code(self, kizami: Command) -> None:
+        configure("http://127.0.0.1:9")
+        found = kizami("doctor", "--json")
+        assert found.code == CHECK_FAILED
+        *_, target = found.json["checks"]
+        assert (target["check"], target["health"]) == ("target calls", "failed")
+        assert target["remedy"].startswith("is http://127.0.0.1:9 right and its server up?")
+
+    def test_of_many_targets_only_those_that_are_not_well_are_shown(self, kizami: Command, mock_url: str) -> None:
+        tables = [f'[[targets]]\nname = "m{n}"\nurl = "{mock_url}"\n' for n in range(30)]
+        Path("kizami.toml").write_text(
+            "".join([*tables, '[[targets]]\nname = "bad"\nurl = "http://127.0.0.1:9"\n'])
+        )
+        lines = kizami("doctor").out.splitlines()
+        assert sum("target m" in line for line in lines) == 0
+        assert any("30 others answer validly" in line for line in lines)
+        assert any("target bad" in line for line in lines)
+
+    def test_a_broken_configuration_comes_first(self, kizami: Command) -> None:
+        Path("kizami.toml").write_text("[")
+        assert kizami("doctor").code == CONFIGURATION
+
+
+class TestPort:
+    """The mock API's port is borrowed from the system, so that a busy port 3000 cannot disturb the tests."""
+
+    @pytest.fixture
+    def port(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+        with hold_port() as port:
+            monkeypatch.setattr(service, "DEFAULT_PORT", port)
+            monkeypatch.setattr(service, "MOCK_API_URL", f"http://127.0.0.1:{port}")
+            monkeypatch.setattr("kizami.core.targets.target.MOCK_API_URL", f"http://127.0.0.1:{port}")
+            yield port
+
+    def test_the_seed_target_is_checked_against_a_mock_served_for_that(self, kizami: Command, port: int) -> None:
+        configure(f"http://127.0.0.1:{port}", 'lag = "0s"\n')
+        document = kizami("doctor", "--json").json
+        found = {check["check"].split()[0]: check for check in document["checks"]}
+        assert found["port"]["finding"] == "free; `kizami up` serves the mock API there"
+        assert found["target"]["health"] == "ok"
+
+    def test_a_mock_that_runs_already_is_used(self, kizami: Command, port: int) -> None:
+        configure(f"http://127.0.0.1:{port}", 'lag = "0s"\n')
+        with MockServer(port=port):
+            document = kizami("doctor", "--json").json
+        assert document["checks"][2]["finding"] == "the mock API is there already"
+
+    def test_another_program_on_the_port_is_found(self, kizami: Command, port: int) -> None:
+        configure(f"http://127.0.0.1:{port}", 'lag = "0s"\n')
+        with FaultServer(html, port=port):
+            found = kizami("doctor", "--json")
+        check = found.json["checks"][2]
+        assert (found.code, check["health"]) == (CHECK_FAILED, "failed")
+        assert check["finding"] == "another program has the mock API's port"
+        assert check["remedy"] == "stop it, or poll something else with --config"
+
+
+class TestTargets:
+    @pytest.mark.parametrize(
+        ("behaviour", "finding", "remedy"),
+        [
+            (status(401), "status 401, expected 200", "check the target's headers"),
+            (status(404), "status 404, expected 200", "check the target's url and path"),
+            (status(500), "status 500, expected 200", "check the target's url and path"),
+            (redirect("http://127.0.0.1:9/"), "status 302, expected 200", "redirects are not followed"),
+            (html, "the body is not JSON", "compare the answer with the target's count and echo"),
+            (another_window, "which was not asked for", "compare the answer with the target's count and echo"),
+            (answer(-1), "count: -1 is not an integer", "compare the answer with the target's count and echo"),
+            (hang_before_headers, "no whole answer within 0.3 s", "is http://127.0.0.1"),
+        ],
+    )
+    def test_a_target_that_does_not_answer_validly(self, behaviour: object, finding: str, remedy: str) -> None:
+        with FaultServer(behaviour) as server:  # type: ignore[arg-type]
+            seconds = 0.3 if behaviour is hang_before_headers else 60.0
+            check = asked_once(Target(name="calls", url=server.url, lag_seconds=5, timeout_seconds=seconds))
+        assert check.health is Health.FAILED
+        assert finding in check.finding
+        assert check.remedy.startswith(remedy)
+
+    def test_the_newest_window_that_has_ended_is_asked_for_with_the_headers(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("API_TOKEN", "hunter2")
+        headers = {"Authorization": SecretReference("env", "API_TOKEN")}
+        with FaultServer(answer(4)) as server:
+            check = asked_once(Target(name="calls", url=server.url, lag_seconds=5, headers=headers))
+        assert (check.health, check.finding.split(" in ")[0]) == (Health.OK, "count 4")
+        (request,) = server.requests
+        assert request.query == {"from": ["2025-12-02T10:23:00Z"], "to": ["2025-12-02T10:23:05Z"]}
+        assert request.headers["authorization"] == "hunter2"
+
+    def test_a_secret_that_is_not_there_is_named_and_nothing_is_asked(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("API_TOKEN", raising=False)
+        headers = {"Authorization": SecretReference("env", "API_TOKEN")}
+        with FaultServer(answer()) as server:
+            check = asked_once(Target(name="calls", url=server.url, lag_seconds=5, headers=headers))
+        assert check.health is Health.FAILED
+        assert "API_TOKEN" in check.finding
+        assert server.requests == []
+
+    def test_a_real_api_that_is_asked_too_early_is_a_warning(self) -> None:
+        with FaultServer(answer()) as server:
+            check = asked_once(Target(name="calls", url=server.url, lag_seconds=0))
+        assert check.health is Health.WARNING
+        assert check.finding.startswith("lag 0s is shorter than the interval")
+        assert check.remedy == 'set lag = "5s" or more'
+
+
+class TestMachine:
+    def test_an_old_sqlite_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert check_sqlite().health is Health.OK
+        monkeypatch.setattr("apsw.sqlite_lib_version", lambda: "3.40.1")
+        check = check_sqlite()
+        assert (check.health, check.remedy) == (Health.FAILED, "pip install --upgrade apsw")
+
+    def test_a_database_that_is_there_or_can_be_made(self, tmp_path: Path) -> None:
+        assert check_database(tmp_path / "none.db").finding.endswith("does not exist yet; `kizami up` makes it")
+        assert not (tmp_path / "none.db").exists()
+        assert check_database(make_database(tmp_path / "kizami.db", {"calls": range(9)})).health is Health.OK
+
+    def test_a_file_that_is_damaged_or_not_ours(self, tmp_path: Path) -> None:
+        path = tmp_path / "notes.db"
+        path.write_bytes(b"hello" * 100)
+        check = check_database(path)
+        assert (check.health, check.finding) == (Health.FAILED, f"{path}: is not an SQLite database")
+        assert path.read_bytes() == b"hello" * 100
+        damaged = make_database(tmp_path / "kizami.db", {"calls": range(5000)})
+        with damaged.open("r+b") as file:
+            file.seek(8192)
+            file.write(os.urandom(4096 * 20))
+        check = check_database(damaged)
+        assert (check.health, "is damaged" in check.finding) == (Health.FAILED, True)
+        assert "restore a copy" in check.remedy
+
+    def test_a_directory_that_is_not_there(self, tmp_path: Path) -> None:
+        check = check_database(tmp_path / "none" / "kizami.db")
+        assert (check.health, check.remedy) == (Health.FAILED, "use another --database")
+
+    def test_a_full_disk(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(machine, "LITTLE_ROOM_BYTES", 2**62)
+        check = check_database(tmp_path / "kizami.db")
+        assert (check.health, check.finding.startswith("only ")) == (Health.FAILED, True)
+
+    @pytest.mark.parametrize(
+        ("ahead_seconds", "health", "finding"),
+        [(0, Health.OK, "agrees with"), (-90, Health.FAILED, "90 s ahead of"), (90, Health.FAILED, "90 s behind")],
+    )
+    def test_the_clock_is_compared_with_the_servers(
+        self, monkeypatch: pytest.MonkeyPatch, ahead_seconds: int, health: Health, finding: str
+    ) -> None:
+        def tell_the_time(exchange: object) -> None:
+            date = NOW + timedelta(seconds=ahead_seconds)
+            exchange.write(head(0, Date=format_datetime(date, usegmt=True)))  # type: ignore[attr-defined]
+
+        # In the middle of the second that the header names.
+        monkeypatch.setattr(machine, "time", SimpleNamespace(time=lambda: NOW.timestamp() + 0.5))
+        with FaultServer(tell_the_time) as server:
+            check = check_clock([Target(url="http://127.0.0.1:9"), Target(url=server.url)])
+        assert check.health is health
+        assert check.finding.startswith(finding)
+
+    def test_without_a_server_that_tells_the_time_the_clock_is_taken_as_it_is(self) -> None:
+        with FaultServer(answer()) as server:
+            check = check_clock([Target(url=server.url)])
+        assert check.health is Health.OK
+        assert check.finding.endswith("no server to compare it with")

@@ -1,0 +1,44 @@
+"""Words that a user would have to guess at: they stand in no document, no help and no text of the page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from kizami.cli.main import kizami
+
+ROOT = Path(__file__).parents[3]
+INSTEAD = {
+    r"\bseeds?\b(?!=)": "the original design (docs/requirements.md explains it)",
+    r"\bin hand\b": "in flight",
+    r"\bare delayed\b|label=.delayed|.delayed.:": "planned",
+    r"\bwoken\b": "say when a person is to be alerted",
+    r"\ban invocation;|\b(messages?|Messages) an invocation": "per invocation",
+}
+
+
+def helps(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
+    """The help of a verb and of those below it."""
+    yield context.command_path, command.get_help(context)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            if below := command.get_command(context, name):
+                yield from helps(below, click.Context(below, context, name))
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    documents = [*ROOT.glob("docs/*.md"), *ROOT.glob("README*.md"), ROOT / "CHANGELOG.md"]
+    page = [*ROOT.glob("src/kizami/dashboard/words/*.toml"), *ROOT.glob("src/kizami/dashboard/templates/*")]
+    for path in (*documents, *page, ROOT / "infra/dashboard.py"):
+        yield path.relative_to(ROOT).as_posix(), path.read_text("utf-8")
+    yield from helps(kizami, click.Context(kizami, info_name="kizami"))
+
+
+@pytest.mark.parametrize("word", INSTEAD)
+def test_no_text_for_users_has_the_word(word: str) -> None:
+    found = [(place, match[0]) for place, text in texts() if (match := re.search(word, text, re.IGNORECASE))]
+    assert not found, f"write instead: {INSTEAD[word]}"
