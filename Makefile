@@ -65,7 +65,7 @@ import: .tools/cdk/.done  ## make a new stack of tables that are there already, 
 destroy: .tools/cdk/.done  ## delete the stack; asks first, and keeps the tables
 	@$(CDK) destroy
 
-bench: $(VENV)/.bench  ## one machine, up to 10,000 targets, beside its peers; BENCH="--targets 100" for less
+bench: $(VENV)/.bench  ## one machine, up to 19,000 hosts, beside its peers; BENCH="--runs own:100" for less
 	@$(BIN)/python bench/run.py $(BENCH)
 
 bench-lambda: $(VENV)/.dev  ## the functions beside a Node.js design and plain Python: cold start, CPU, memory
