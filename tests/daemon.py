@@ -50,9 +50,11 @@ def wait_for(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_
 
 
 class Daemon:
-    """One `kizami up`; killed at the end of its `with` if it still runs."""
+    """One `kizami up`, killed at the end of `with` if it still runs; `wrapper` is a command that becomes it."""
 
-    def __init__(self, directory: Path, *arguments: str, obeys_permissions: bool = False) -> None:
+    def __init__(
+        self, directory: Path, *arguments: str, obeys_permissions: bool = False, wrapper: Sequence[str] = ()
+    ) -> None:
         self.directory = directory
         self.database = directory / "kizami.db"
         self.config = directory / "kizami.toml"
@@ -61,7 +63,7 @@ class Daemon:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("KIZAMI_")}
         with self.log_file.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "kizami.cli.main", "up", *arguments],
+                [*wrapper, sys.executable, "-m", "kizami.cli.main", "up", *arguments],
                 cwd=directory,
                 env=inherited | {"PYTHONPATH": str(SOURCES)},
                 preexec_fn=_obey_permissions if obeys_permissions and os.getuid() == 0 else None,

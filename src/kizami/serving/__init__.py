@@ -19,6 +19,7 @@ from typing import Any, Literal, Self
 import uvicorn
 
 from kizami.errors import ConfigurationError
+from kizami.serving.refusals import Refusals
 
 MAX_HEAD_BYTES = 16 * 1024
 # Longer than any interval: a poller's connection must not close just as it asks again.
@@ -70,6 +71,7 @@ class HttpServer:
         self._uvicorn = _Server(self._settings(), self._farewell)
 
     async def _serve(self) -> None:
+        asyncio.get_running_loop().set_exception_handler(Refusals())
         with self._socket:
             await self._uvicorn.serve([self._socket])
 
