@@ -75,7 +75,7 @@ import: .tools/cdk/.done  ## make a new stack of tables that are there already, 
 destroy: .tools/cdk/.done  ## delete the stack; asks first, and keeps the tables
 	@$(CDK) destroy
 
-bench: $(VENV)/.bench  ## one machine, up to 10,000 targets, beside its peers; BENCH="--targets 100" for less
+bench: $(VENV)/.bench  ## one machine, up to 19,000 hosts, beside its peers; BENCH="--runs own:100" for less
 	@$(BIN)/python bench/run.py $(BENCH)
 
 soak: $(VENV)/.runtime  ## an hour with a third of the hosts in trouble: queue, memory and lateness stay flat; MINUTES=20 for less

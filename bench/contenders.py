@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import apsw
+from layout import NAMED, Layout, is_healthy
+from name_server import with_names
 
 from kizami.core.slots import parse_instant
 from kizami.core.targets.target import Target
@@ -34,11 +36,12 @@ class Arrival:
 
 @dataclass
 class Contender:
-    """A program that polls `count` targets of the server at `url` every five seconds."""
+    """A program that polls `count` targets of the layout every five seconds."""
 
     directory: Path
-    url: str
+    layout: Layout
     count: int
+    certificate: Path | None = None
     name: str = ""
     process: subprocess.Popen[str] = field(init=False)
 
@@ -54,15 +57,17 @@ class Contender:
         raise NotImplementedError
 
     def stored(self, since_ms: float, until_ms: float) -> int | None:
-        """How many polls planned in that time are stored, if it can tell."""
+        """How many polls of healthy targets planned in that time are stored, if it can tell."""
         return None
 
     def run(self, *command: str | Path) -> None:
+        parts = [str(part) for part in command]
+        trusted = {"SSL_CERT_FILE": str(self.certificate)} if self.certificate else {}
         with (self.directory / "log").open("w") as log:
             self.process = subprocess.Popen(
-                [str(part) for part in command],
+                with_names(parts, self.directory) if self.layout.kind in NAMED else parts,
                 cwd=self.directory,
-                env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+                env=os.environ | {"PYTHONPATH": str(ROOT / "src")} | trusted,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
@@ -75,8 +80,8 @@ class Kizami(Contender):
     def start(self) -> None:
         self.name = "kizami"
         tables = (
-            f'[[targets]]\nname = "t{n}"\nurl = "{self.url}"\npath = "/t{n}?from={{from}}&to={{to}}"\n'
-            for n in range(self.count)
+            f'[[targets]]\nname = "t{n}"\nurl = "{origin}"\npath = "/t{n}?from={{from}}&to={{to}}"\n'
+            for n, origin in enumerate(map(self.layout.origin, range(self.count)))
         )
         (self.directory / "kizami.toml").write_text("\n".join(tables))
         self.run(sys.executable, "-m", "kizami.cli.main", "up", "--no-rows", "--no-dashboard")
@@ -87,8 +92,10 @@ class Kizami(Contender):
 
     def stored(self, since_ms: float, until_ms: float) -> int | None:
         connection = apsw.Connection(str(self.directory / "kizami.db"), flags=apsw.SQLITE_OPEN_READONLY)
-        offsets = {str(number): offset for number, offset in self._offset_rows()}
-        connection.create_scalar_function("offset", lambda *number: offsets[str(number[0])], 1, deterministic=True)
+        offsets = self._healthy_offsets()
+        connection.create_scalar_function(
+            "offset", lambda *number: offsets.get(int(str(number[0]))), 1, deterministic=True
+        )
         sql = "SELECT count(*) FROM slots WHERE (slot + 5) * 1000 + offset(metric_id) BETWEEN ? AND ?"
         return int(connection.execute(sql, (since_ms, until_ms)).get)
 
@@ -97,9 +104,10 @@ class Kizami(Contender):
             known = reader.metrics()
         return {name: offset_ms(_pace(), metric.id) for name, metric in known.items()}
 
-    def _offset_rows(self) -> list[tuple[int, int]]:
+    def _healthy_offsets(self) -> dict[int, int]:
         with Reader.opened(self.directory / "kizami.db") as reader:
-            return [(metric.id, offset_ms(_pace(), metric.id)) for metric in reader.metrics().values()]
+            healthy = [metric.id for name, metric in reader.metrics().items() if is_healthy(name)]
+        return {number: offset_ms(_pace(), number) for number in healthy}
 
     @staticmethod
     def _planned_ms(slot: str, offset: int) -> float:
@@ -112,7 +120,9 @@ class Naive(Contender):
     def start(self) -> None:
         self.name = "aiohttp loop"
         script = Path(__file__).with_name("naive.py")
-        self.run(sys.executable, script, self.url, str(self.count), self.directory / "naive.db")
+        origins = self.directory / "origins"
+        origins.write_text("\n".join(map(self.layout.origin, range(self.count))))
+        self.run(sys.executable, script, origins, self.directory / "naive.db")
         assert self.process.stdout
         self._start_ms = float(self.process.stdout.readline())
 
@@ -153,8 +163,10 @@ class Scraper(Contender):
         return late
 
     def write_config(self) -> Path:
+        scheme = f"  scheme: https\n  tls_config: {{ca_file: {self.certificate}}}\n" if self.certificate else ""
         jobs = [
-            f"- job_name: t{n}\n  metrics_path: /metrics/t{n}\n  static_configs: [{{targets: ['{self.url[7:]}']}}]"
+            f"- job_name: t{n}\n  metrics_path: /metrics/t{n}\n{scheme}"
+            f"  static_configs: [{{targets: ['{self.layout.origin(n).partition('://')[2]}']}}]"
             for n in range(self.count)
         ]
         path = self.directory / "scrape.yml"

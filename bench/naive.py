@@ -1,8 +1,9 @@
 """The loop that people write: asyncio, aiohttp and sqlite3, one task a target, free of drift, staggered.
 
-    python bench/naive.py URL TARGETS DATABASE
+    python bench/naive.py ORIGINS DATABASE
 
-It prints the moment (epoch ms) of its first tick. Rows are committed once a second, as FULL as SQLite can.
+ORIGINS has a line for each target. It prints the moment (epoch ms) of its first tick. Rows are committed once a
+second, as FULL as SQLite can.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import sqlite3
 import sys
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import aiohttp
 
 INTERVAL = 5.0
 
 
-async def main(url: str, count: int, path: str) -> None:
+async def main(origins: list[str], path: str) -> None:
+    count = len(origins)
     database = sqlite3.connect(path)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
@@ -28,7 +31,9 @@ async def main(url: str, count: int, path: str) -> None:
     connector = aiohttp.TCPConnector(limit=1024)
     timeout = aiohttp.ClientTimeout(total=10)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
-        polls = [poll(session, database, url, n, start + n * INTERVAL / count) for n in range(count)]
+        polls = [
+            poll(session, database, origin, n, start + n * INTERVAL / count) for n, origin in enumerate(origins)
+        ]
         await asyncio.gather(commit(database), *polls)
 
 
@@ -59,4 +64,4 @@ def instant(seconds: int) -> str:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2]), sys.argv[3]))
+    asyncio.run(main(Path(sys.argv[1]).read_text().split(), sys.argv[2]))

@@ -1,15 +1,18 @@
 """`make bench`: kizami beside its peers, N targets every five seconds, on this machine.
 
-    python bench/run.py [--targets 1,100,1000,5000,10000] [--seconds 60] [--only kizami] [--skip-backfill]
+    python bench/run.py [--runs own:100,own:10000,shared:10000] [--seconds 60] [--only kizami] [--skip-backfill]
 
-Lateness is arrival at the server against the planned moment. CPU and memory are the poller's alone. Read the
-ratios: absolute numbers are this machine's.
+A run is where the targets live (layout.py) and how many they are. One in a hundred fails and one in two hundred
+hangs; due, made, stored and lateness are those of the others. Lateness is arrival at the server against the
+planned moment. CPU, by the polls that were due, and memory are the poller's alone. Read the ratios: absolute
+numbers are this machine's.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -22,6 +25,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from contenders import CONTENDERS, INTERVAL_MS, Arrival, Contender, Kizami
+from layout import KINDS, NAMED, Layout, is_healthy, write_certificate
+from name_server import ADDRESS
+from name_server import available as names_available
 
 from kizami.core.targets.target import Target
 from kizami.local.store.database import open_database, transaction
@@ -30,6 +36,8 @@ from kizami.local.store.reader import Reader
 
 WARM_UP_SECONDS = 25
 DAY_SLOTS = 17_280
+_CONNECTIONS_A_SERVER = 9_000
+_RUNS = "own:100,own:1000,own:10000,own:19000,shared:10000,closing:2000,names:2000,tls:2000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,7 @@ class Result:
     """What one contender did in the measured time."""
 
     name: str
+    kind: str
     count: int
     due: int
     made: int
@@ -48,32 +57,46 @@ class Result:
     peak_mb: float
 
 
-class Server:
-    """bench/server.py as a process of its own."""
+class Servers:
+    """bench/server.py, as many processes as there are descriptors needed, and the name server where names are."""
 
-    def __init__(self, directory: Path) -> None:
-        self._arrivals = directory / "arrivals"
-        script = Path(__file__).with_name("server.py")
-        self._process = subprocess.Popen(
-            [sys.executable, script, "0", self._arrivals], stdout=subprocess.PIPE, text=True
-        )
-        assert self._process.stdout
-        self.url = f"http://127.0.0.1:{self._process.stdout.readline().split()[1]}"
+    def __init__(self, directory: Path, kind: str, count: int, certificate: Path | None = None) -> None:
+        self._files = [directory / f"arrivals-{n}" for n in range(1 + count // _CONNECTIONS_A_SERVER)]
+        self._processes: list[subprocess.Popen[str]] = []
+        port = "0"
+        for file in self._files:
+            port = self._start("server.py", kind, port, file, *filter(None, [certificate]))[1]
+        if kind in NAMED:
+            self._start("name_server.py", ADDRESS)
+        self.layout = Layout(kind, int(port))
 
     def stop(self) -> list[Arrival]:
-        """End it; what it has seen, in the order of arrival."""
-        self._process.terminate()
-        self._process.wait()
-        with self._arrivals.open() as lines:
-            parts = (line.rstrip("\n").split(" ") for line in lines)
-            return [Arrival(target, slot, float(moment)) for target, slot, moment in parts]
+        """End them; what they have seen, in the order of arrival."""
+        for process in self._processes:
+            process.terminate()
+            process.wait()
+        arrivals = []
+        for file in self._files:
+            with file.open() as lines:
+                parts = (line.rstrip("\n").split(" ") for line in lines)
+                arrivals += [Arrival(target, slot, float(moment)) for target, slot, moment in parts]
+        return sorted(arrivals, key=lambda each: each.moment_ms)
+
+    def _start(self, script: str, *arguments: str | Path) -> list[str]:
+        """Its first words, once it is ready."""
+        command = [sys.executable, Path(__file__).with_name(script), *arguments]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self._processes.append(process)
+        assert process.stdout
+        return process.stdout.readline().split()
 
 
-def measure(kind: type[Contender], count: int, seconds: float) -> Result:
+def measure(contestant: type[Contender], kind: str, count: int, seconds: float) -> Result:
     with tempfile.TemporaryDirectory(prefix="kizami-bench-") as name:
         directory = Path(name)
-        server = Server(directory)
-        contender = kind(directory, server.url, count)
+        certificate = write_certificate(directory) if kind == "tls" else None
+        server = Servers(directory, kind, count, certificate)
+        contender = contestant(directory, server.layout, count, certificate)
         contender.start()
         try:
             time.sleep(WARM_UP_SECONDS)
@@ -92,6 +115,7 @@ def measure(kind: type[Contender], count: int, seconds: float) -> Result:
 def result_of(
     contender: Contender, arrivals: list[Arrival], since_ms: float, until_ms: float, cpu: float, peak_mb: float
 ) -> Result:
+    arrivals = [each for each in arrivals if is_healthy(each.target)]
     lateness = contender.lateness_ms(arrivals)
     planned = [each.moment_ms - late for each, late in zip(arrivals, lateness, strict=True)]
     measured = [n for n, moment in enumerate(planned) if since_ms <= moment < until_ms]
@@ -99,16 +123,18 @@ def result_of(
     twice = sum(times > 1 for times in Counter((arrivals[n].target, arrivals[n].slot) for n in measured).values())
     stored = contender.stored(since_ms, until_ms)
     made = len(measured)
+    rounds = (until_ms - since_ms) / INTERVAL_MS
     return Result(
         name=contender.name,
+        kind=contender.layout.kind,
         count=contender.count,
-        due=round(contender.count * (until_ms - since_ms) / INTERVAL_MS),
+        due=round(sum(is_healthy(f"t{n}") for n in range(contender.count)) * rounds),
         made=made,
         once=None if stored is None else stored - (twice if arrivals and arrivals[0].slot else 0),
         p50_ms=late[len(late) // 2],
         p99_ms=late[min(len(late) - 1, int(len(late) * 0.99))],
         max_ms=late[-1],
-        cpu_ms=cpu * 1000 / max(1, made),
+        cpu_ms=cpu * 1000 / (contender.count * rounds),
         peak_mb=peak_mb,
     )
 
@@ -144,8 +170,8 @@ def backfill_a_day() -> str:
             target = Target(name="t0", interval_seconds=5, lag_seconds=5)
             register_targets(connection, [target], now - timedelta(hours=25))
         connection.close()
-        server = Server(directory)
-        contender = Kizami(directory, server.url, 1)
+        server = Servers(directory, "shared", 1)
+        contender = Kizami(directory, server.layout, 1)
         began = time.time()
         contender.start()
         with Reader.opened(directory / "kizami.db") as reader:
@@ -165,7 +191,7 @@ def backfill_a_day() -> str:
     )
 
 
-HEADINGS = "targets | poller | due | made | stored once | late p50 | p99 | max ms | CPU ms a poll | peak MB"
+HEADINGS = "targets | host | poller | due | made | stored once | late p50 | p99 | max ms | CPU ms a poll | peak MB"
 
 
 def line_of(result: Result, own: Result | None) -> str:
@@ -175,28 +201,33 @@ def line_of(result: Result, own: Result | None) -> str:
         cpu += f" ({result.cpu_ms / own.cpu_ms:.1f} x)"
         memory += f" ({result.peak_mb / own.peak_mb:.1f} x)"
     late = " | ".join(f"{value:.1f}" for value in (result.p50_ms, result.p99_ms, result.max_ms))
-    return (
-        f"| {result.count} | {result.name} | {result.due} | {result.made} | {once} | {late} | {cpu} | {memory} |"
-    )
+    polls = f"{result.due} | {result.made} | {once} | {late}"
+    return f"| {result.count} | {result.kind} | {result.name} | {polls} | {cpu} | {memory} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--targets", default="1,100,1000,5000,10000")
+    parser.add_argument("--runs", default=_RUNS, help="KIND:TARGETS with commas; kinds are " + ", ".join(KINDS))
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--only", default="", help="the names of contenders, with commas")
     parser.add_argument("--skip-backfill", action="store_true")
     options = parser.parse_args()
     wanted = [name.lower() for name in options.only.split(",") if name]
-    kinds = [kind for kind in CONTENDERS if kind.installed() and (not wanted or kind.__name__.lower() in wanted)]
+    installed = [each for each in CONTENDERS if each.installed()]
+    contestants = [each for each in installed if not wanted or each.__name__.lower() in wanted]
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     print(f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {options.seconds:g} s each; ", end="")
     print(f"this machine's timers are up to {timer_noise_ms():.1f} ms late (p99).\n")
     print(f"| {HEADINGS} |\n|{' --- |' * (HEADINGS.count('|') + 1)}", flush=True)
-    for count in map(int, options.targets.split(",")):
+    for kind, _, count in (run.partition(":") for run in options.runs.split(",")):
+        if kind in NAMED and not names_available():
+            print(f"| {count} | {kind} | needs root, for a name server of its own |", flush=True)
+            continue
         own: Result | None = None
-        for kind in kinds:
-            result = measure(kind, count, options.seconds)
-            own = result if kind is Kizami else own
+        for contestant in contestants:
+            result = measure(contestant, kind, int(count), options.seconds)
+            own = result if contestant is Kizami else own
             print(line_of(result, own), flush=True)
     if not options.skip_backfill:
         print("\n" + backfill_a_day())

@@ -50,7 +50,7 @@ def wait_for(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_
 
 
 class Daemon:
-    """One `kizami up`; killed at the end of its `with` if it still runs."""
+    """One `kizami up`, killed at the end of `with` if it still runs; `wrapper` is a command that becomes it."""
 
     def __init__(
         self,
@@ -58,6 +58,7 @@ class Daemon:
         *arguments: str,
         program: Sequence[str] = KIZAMI,
         obeys_permissions: bool = False,
+        wrapper: Sequence[str] = (),
     ) -> None:
         self.directory = directory
         self.database = directory / "kizami.db"
@@ -67,7 +68,7 @@ class Daemon:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("KIZAMI_")}
         with self.log_file.open("w") as log:
             self.process = subprocess.Popen(
-                [*program, "up", *arguments],
+                [*wrapper, *program, "up", *arguments],
                 cwd=directory,
                 env=inherited | {"PYTHONPATH": str(SOURCES)},
                 preexec_fn=_obey_permissions if obeys_permissions and os.getuid() == 0 else None,

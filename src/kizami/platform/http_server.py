@@ -20,6 +20,7 @@ import uvicorn
 
 from kizami.core.errors import ConfigurationError
 from kizami.platform.http_connection import ServerLimits, ServerSettings
+from kizami.platform.http_refusals import Refusals
 
 MAX_HEAD_BYTES = 16 * 1024
 # Longer than any interval: a poller's connection must not close just as it asks again.
@@ -73,6 +74,7 @@ class HttpServer:
         self._uvicorn = _Server(self._settings(), self._farewell)
 
     async def _serve(self) -> None:
+        asyncio.get_running_loop().set_exception_handler(Refusals())
         with self._socket:
             await self._uvicorn.serve([self._socket])
 

@@ -1,4 +1,4 @@
-"""A bell that wakes the loop: rung by the writer's thread, by another thread or by a signal handler."""
+"""What wakes the loop while it waits: used by the writer's thread, by another thread or by a signal handler."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import suppress
 
 
 class WakeUp:
-    """Rings until it is hushed; ringing twice is ringing once."""
+    """Readable from `wake` until `clear_wakes`; waking twice is waking once."""
 
     def __init__(self) -> None:
         self._receiver, self._waker = socket.socketpair()
@@ -16,11 +16,11 @@ class WakeUp:
         self._descriptor = self._receiver.fileno()
 
     def fileno(self) -> int:
-        """What becomes readable when it rings."""
+        """What becomes readable."""
         return self._descriptor
 
     def wake(self) -> None:
-        # A full pipe means that it rings already; a closed one that nobody listens any more.
+        # A full pipe means that it is awake already; a closed one that nobody waits any more.
         with suppress(OSError):
             self._waker.send(b"!")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 
@@ -13,6 +14,7 @@ from kizami.core.collector import MAX_BODY_BYTES, Response
 from kizami.core.errors import ApiError, ApiPayloadError, ApiUnreachable
 from kizami.local.http.fetcher import Fetcher, Finished, RequestProfile
 from kizami.local.http.wakeup import WakeUp
+from programs.daemon import PATIENCE_SECONDS, wait_for
 from unit.conftest import Certificate
 
 WINDOW = "from=2025-12-02T10:23:00Z&to=2025-12-02T10:23:05Z"
@@ -203,3 +205,154 @@ def test_the_certificates_that_python_trusts_are_trusted(
         assert outcome(fetcher, server.url) == Response(200, BODY)
         assert outcome(fetcher, server.url) == Response(200, BODY)
         assert server.connections == 1
+
+
+def everything_here(name: str) -> tuple[str, ...]:
+    return ("127.0.0.1",)
+
+
+def elsewhere(url: str, name: str) -> str:
+    """The same server under another name, which is another host."""
+    return url.replace("127.0.0.1", name)
+
+
+def ask_hosts(fetcher: Fetcher, url: str, count: int) -> None:
+    for number in range(count):
+        start(fetcher, elsewhere(url, f"h{number}.test"), number)
+    finished = finish(fetcher, count)
+    assert sorted(each.tag for each in finished) == list(range(count))
+    assert {type(each.outcome) for each in finished} == {Response}
+
+
+def test_more_hosts_than_descriptors_are_all_answered_and_those_that_fit_keep_their_connections() -> None:
+    with FaultServer(faults.answer()) as server, Fetcher(files=100, look_up=everything_here) as fetcher:
+        ask_hosts(fetcher, server.url, 150)
+        wait_for(lambda: server.connections - server.closed == 25, "25 kept connections")
+        assert server.connections == 150
+        ask_hosts(fetcher, server.url, 150)
+        assert server.connections == 150 + 125
+        wait_for(lambda: server.connections - server.closed == 25, "25 kept connections")
+
+
+def test_who_finds_no_descriptor_in_time_is_told_the_remedy() -> None:
+    with FaultServer(faults.hang_before_headers) as server, Fetcher(files=8, look_up=everything_here) as fetcher:
+        for number in range(8):
+            start(fetcher, elsewhere(server.url, f"h{number}.test"), number, timeout=60 if number < 4 else 0.5)
+        finished: list[Finished] = []
+        wait_for(lambda: finished.extend(fetcher.wait(0.05)) or len(finished) == 4, "the last four")
+    assert {each.tag for each in finished} == {4, 5, 6, 7}
+    assert all("ulimit -n" in str(each.outcome) for each in finished)
+
+
+def test_those_without_a_place_are_sent_as_soon_as_there_is_one() -> None:
+    with (
+        FaultServer(*[faults.hang_before_headers] * 4, then=faults.answer()) as server,
+        Fetcher(files=8, look_up=everything_here) as fetcher,
+    ):
+        for number in range(4):
+            start(fetcher, elsewhere(server.url, f"h{number}.test"), number, timeout=0.5)
+        wait_for(lambda: fetcher.wait(0.01) or len(server.requests) == 4, "four requests")
+        for number in range(4, 50):
+            start(fetcher, elsewhere(server.url, f"h{number}.test"), number)
+        finished = finish(fetcher, 50)
+    assert {each.tag for each in finished if isinstance(each.outcome, Response)} == set(range(4, 50))
+
+
+def test_a_shared_host_may_keep_many_connections(fetcher: Fetcher) -> None:
+    with FaultServer(faults.answer()) as server:
+        for _ in range(3):
+            for tag in range(20):
+                start(fetcher, server.url, tag)
+            finish(fetcher, 20)
+        assert server.connections <= 20
+
+
+def test_names_that_hang_hold_up_neither_the_others_nor_the_end() -> None:
+    answer_names = threading.Event()
+
+    def look_up(name: str) -> tuple[str, ...]:
+        if name.startswith("hangs"):
+            answer_names.wait(PATIENCE_SECONDS)
+        return ("127.0.0.1",)
+
+    with FaultServer(faults.answer()) as server:
+        fetcher = Fetcher(look_up=look_up)
+        for number in range(60):
+            start(fetcher, elsewhere(server.url, f"hangs{number}.test"), "hangs")
+        for number in range(60):
+            start(fetcher, elsewhere(server.url, f"good{number}.test"), "good")
+        finished: list[Finished] = []
+        wait_for(lambda: finished.extend(fetcher.wait(0.05)) or len(finished) == 60, "the healthy ones")
+        assert {(each.tag, each.outcome) for each in finished} == {("good", Response(200, BODY))}
+        assert fetcher.in_flight == 60
+        fetcher.close()
+        assert not answer_names.is_set()
+        answer_names.set()  # and the threads ring a wakeup that is gone
+
+
+def test_a_name_that_is_not_resolved_in_time_says_so() -> None:
+    answer_names = threading.Event()
+
+    def look_up(name: str) -> tuple[str, ...]:
+        answer_names.wait(PATIENCE_SECONDS)
+        return ()
+
+    with Fetcher(look_up=look_up) as fetcher:
+        error = outcome(fetcher, "http://hangs.test", timeout=0.3)
+        answer_names.set()
+    assert isinstance(error, ApiUnreachable)
+    assert str(error) == "the name hangs.test was not resolved within 0.3 s"
+
+
+def test_a_name_that_does_not_exist_is_one_line(fetcher: Fetcher) -> None:
+    error = outcome(fetcher, "http://no-such-name.invalid")
+    assert isinstance(error, ApiUnreachable)
+    assert str(error).startswith("the name no-such-name.invalid can't be resolved: ")
+    assert "\n" not in str(error)
+
+
+def test_a_name_is_looked_up_for_a_new_connection_only_and_once_for_all_that_wait() -> None:
+    asked: list[str] = []
+
+    def look_up(name: str) -> tuple[str, ...]:
+        asked.append(name)
+        return ("127.0.0.1",)
+
+    with FaultServer(faults.answer()) as server, Fetcher(look_up=look_up) as fetcher:
+        for _ in range(3):
+            for tag in range(10):
+                start(fetcher, elsewhere(server.url, "many.test"), tag)
+            assert all(isinstance(each.outcome, Response) for each in finish(fetcher, 10))
+        assert asked == ["many.test"]
+        assert server.requests[0].headers["host"].startswith("many.test:")
+
+
+def test_every_address_of_a_name_is_tried(fetcher: Fetcher) -> None:
+    with (
+        FaultServer(faults.answer()) as server,
+        Fetcher(look_up=lambda name: ("[::1]", "127.9.9.9", "127.0.0.1")) as fetcher,
+    ):
+        assert outcome(fetcher, elsewhere(server.url, "many.test")) == Response(200, BODY)
+
+
+def test_a_name_that_moved_is_found_at_its_new_address_once_the_old_one_is_too_old(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kizami.local.http.host_names.FRESH_SECONDS", 0.0)
+    addresses = iter([("127.0.0.1",), ("127.0.0.2",)])
+    with FaultServer(faults.answer()) as server, Fetcher(look_up=lambda name: next(addresses)) as fetcher:
+        url = elsewhere(server.url, "moves.test")
+        assert outcome(fetcher, url) == Response(200, BODY)
+        server.close_connections()
+        time.sleep(0.05)
+        assert isinstance(outcome(fetcher, url), ApiUnreachable)  # nobody listens there
+        assert server.connections == 1
+
+
+def test_a_proxy_that_only_libcurl_knows_of_is_looked_up_by_libcurl(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kizami.local.http.connections.getproxies", dict)
+    with FaultServer(faults.answer()) as proxy, Fetcher(look_up=everything_here) as fetcher:
+        monkeypatch.setenv("http_proxy", elsewhere(proxy.url, "localhost"))
+        for _ in range(2):
+            assert outcome(fetcher, "http://api.example.com") == Response(200, BODY)
+        assert proxy.requests[0].target.startswith("http://api.example.com/")
