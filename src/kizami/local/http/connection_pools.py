@@ -22,8 +22,9 @@ Failure = tuple[int, str]
 class Pool:
     """One multi handle; `timer` is when it wants to be run though no socket is ready."""
 
-    def __init__(self, pools: Pools, max_connections: int) -> None:
+    def __init__(self, pools: Pools, max_connections: int, *, named: bool) -> None:
         self._pools = pools
+        self.named = named
         self.hosts = 0
         self.timer = _NEVER
         self.multi = pycurl.CurlMulti()
@@ -60,15 +61,17 @@ class Pools:
         self.by_descriptor: dict[int, Pool] = {}
         self._max_connections = max_connections
         self._pools: list[Pool] = []
-        self._open: dict[bool, Pool] = {}
         self._run: set[Pool] = set()
+
+    def __len__(self) -> int:
+        return len(self._pools)
 
     def place(self, *, named: bool) -> Pool:
         """Where one more host belongs; those whose names libcurl is told have their own, because it looks through
         all of them at the end of a transfer to a host without a name."""
-        pool = self._open.get(named)
-        if pool is None or pool.hosts == HOSTS_A_POOL:
-            pool = self._open[named] = Pool(self, self._max_connections)
+        pool = next((each for each in self._pools if each.named == named and each.hosts < HOSTS_A_POOL), None)
+        if pool is None:
+            pool = Pool(self, self._max_connections, named=named)
             self._pools.append(pool)
         pool.hosts += 1
         return pool

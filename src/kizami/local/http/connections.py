@@ -100,7 +100,9 @@ class Connections:
             return False
         self._swept_at = now
         for key in list(self._idle(now - _IDLE_SECONDS)):
-            self._places += self._origins.pop(key).kept
+            origin = self._origins.pop(key)
+            origin.pool.hosts -= 1
+            self._places += origin.kept
         if not self._places and not self._told:
             self._told = True
             details = {"files": self._files, "kept": self.max_kept, "hosts": len(self._origins)}
