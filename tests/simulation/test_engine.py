@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +25,8 @@ from kizami.core.sender import message_for_slot
 from kizami.core.slots import floor_to_slot, parse_instant
 from kizami.core.targets.target import Target
 from kizami.home.values import PendingSlot, StoredSlot
-from kizami.local.engine import active_targets, catch_up, waiting_lines, writer
+from kizami.local.engine import active_targets, catch_up, loop, waiting_lines, writer
+from kizami.local.engine.collector import Collector
 from kizami.local.engine.loop import Engine, StoredRecord
 from kizami.local.engine.options import Options
 from kizami.local.engine.writer import WriterTurn
@@ -34,7 +36,7 @@ from kizami.local.store.backfill_queue import BackfillQueue
 from kizami.local.store.dead_letters import DeadLetters
 from kizami.local.store.metrics import register_targets
 from kizami.local.store.reader import Reader
-from kizami.local.store.statements import BACKFILL, RETRY
+from kizami.local.store.statements import BACKFILL, RETRY, TakenMessage
 from kizami.platform.clock import SystemClock
 from programs.daemon import wait_for
 
@@ -129,10 +131,11 @@ def asked(server: FaultServer) -> Counter[datetime]:
     return Counter(parse_instant(request.query["from"][0]) for request in server.requests)
 
 
-def complete(path: Path, start: datetime, end: datetime, interval: int = 1) -> bool:
+def complete(path: Path, start: datetime, end: datetime, interval: int = 1, name: str = "calls") -> bool:
+    first = floor_to_slot(start, interval)
     with Reader.opened(path) as reader:
-        stored = (record.slot for record in reader.records("calls", start, end))
-        return not list(find_gaps(Span(start, end, interval), stored))
+        stored = (record.slot for record in reader.records(name, first, end))
+        return not list(find_gaps(Span(first, end, interval), stored))
 
 
 def second_attempts(shown: list[StoredRecord]) -> list[StoredRecord]:
@@ -496,6 +499,43 @@ class TestFairness:
         bounded = [letter for letter in dead if "slots waited for its host" in letter.reason]
         assert len(bounded) >= 430
         assert {letter.metric for letter in bounded} == {"hangs"}
+
+
+def test_overload_makes_some_slots_late_and_heals_when_it_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice as much is due as can be asked for: what is too late waits as backfill, the rest is in time."""
+    path, ask, overload = tmp_path / "kizami.db", Collector.ask, threading.Event()
+    monkeypatch.setattr(loop, "LATE_MS", 1000)
+    monkeypatch.setattr(writer, "LATE_MS", 1000)
+    monkeypatch.setattr(loop, "BEHIND_MS", 200)
+
+    def ask_slowly(collector: Collector, taken: TakenMessage) -> None:
+        if overload.is_set():
+            time.sleep(0.05)
+        ask(collector, taken)
+
+    monkeypatch.setattr(Collector, "ask", ask_slowly)
+    with FaultServer(faults.answer()) as server:
+        targets = [every_second(server, f"t{n}") for n in range(40)]
+        with running(path, *targets) as shown:
+            wait_for(lambda: len(shown) > 40, "a round of everybody")
+            overload.set()
+            began = datetime.now(UTC)
+            wait_for(lambda: late_ones(path), "slots that are too late")
+            far = began + timedelta(seconds=6)  # who asked for all in turn would be three seconds behind by then
+            wait_for(lambda: any(is_live_after(each, far) for each in shown), "live rows all the same")
+            overload.clear()
+            end = floor_to_slot(datetime.now(UTC), 1) - timedelta(seconds=3)
+            wait_for(lambda: all(complete(path, began, end, name=target.name) for target in targets), "all of it")
+    assert all(each.late_ms < 3000 for each in shown if not each.backfilled)
+    assert any(each.backfilled for each in shown)
+    assert max(each.receives for each in shown) == 1
+
+
+def late_ones(path: Path) -> bool:
+    with Reader.opened(path) as reader:
+        return bool(reader.rows(f"SELECT 1 FROM messages WHERE priority = {BACKFILL} LIMIT 1"))
 
 
 def fill_with_retries(path: Path, targets: list[Target], count: int) -> None:

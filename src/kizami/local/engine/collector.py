@@ -72,6 +72,7 @@ class Collector:
         self._waiting_limits: Mapping[str, int] = {}
         self.work = WriteBatch()
         self.tally = PollCounts()
+        self.is_behind = False  # live messages wait for their turn: others wait until they do not
         self.failures = FailureLog(clock.milliseconds())
 
     def serve(self, service: Mapping[int, ActiveTarget]) -> None:
@@ -86,7 +87,7 @@ class Collector:
 
     def old_room(self, host: str) -> int:
         """How many more retried and backfilled messages of that host can be taken in hand; likewise."""
-        return self._hosts.old_room(host)
+        return 0 if self.is_behind else self._hosts.old_room(host)
 
     def waiting_limit(self, host: str) -> int:
         """How many retried messages of that host may wait; likewise."""

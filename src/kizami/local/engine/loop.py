@@ -32,15 +32,15 @@ from kizami.local.engine.collector import Collector
 from kizami.local.engine.options import Options
 from kizami.local.engine.sender import Sender
 from kizami.local.engine.write_batch import Change, WriteBatch
-from kizami.local.engine.writer import QueueLimits, Writer, WriterTurn
+from kizami.local.engine.writer import LATE_MS, QueueLimits, Writer, WriterTurn
 from kizami.local.http.fetcher import Fetcher
 from kizami.local.http.wakeup import WakeUp
 from kizami.local.store import statements
-from kizami.local.store.statements import BACKFILL, LIVE, PlanKey, TakenMessage
+from kizami.local.store.statements import LIVE, PlanKey, TakenMessage
 
 JUMP_MS = 1000  # the clocks have parted by more: the wall clock was set, or the machine slept
 STALL_MS = 5000  # a turn took longer: the process was stopped
-LATE_MS = 5000  # a live message found this late after a stop is backfill
+BEHIND_MS = 1000  # live messages wait for longer: nothing else is asked for until they do not
 
 _TURN_SECONDS = 0.5
 _PLAN_LIMIT = 20_000  # rows still to be written above which planning waits, so that no transaction takes long
@@ -184,14 +184,22 @@ class Engine:
         self._watch_clocks(now_ms)
         if self._writer.backlog < _PLAN_LIMIT:
             self._collecting.work.sent += self._planner.next_rows(now_ms)
-        for taken in self._agenda.due(now_ms):
-            self._collecting.ask(taken)
+        self._ask_live(now_ms)
         for finished in self._fetcher.wait(self._pause_seconds()):
             self._collecting.settle(finished)
         self._read_deliveries()
         if not 0 <= now_ms - self._upkeep_ms < _HOUSEKEEPING_MS:
             self._upkeep(now_ms)
         self._hand_over()
+
+    def _ask_live(self, now_ms: float) -> None:
+        """Ask for what is due; what is too late goes back, to be backfill, so that those in time stay so."""
+        self._collecting.is_behind = now_ms - (self._agenda.next_ms or now_ms) > BEHIND_MS
+        for taken in self._agenda.due(now_ms):
+            if taken.due_ms < now_ms - LATE_MS:
+                self._collecting.give_back(taken)
+            else:
+                self._collecting.ask(taken)
 
     def _pause_seconds(self) -> float:
         now_ms = self._clock.milliseconds()
@@ -278,8 +286,6 @@ class Engine:
             self._collecting.give_back(taken)
         elif taken.priority != LIVE:
             self._collecting.ask(taken)
-        elif taken.due_ms < self._clock.milliseconds() - LATE_MS:  # handed out while the clock jumped
-            self._collecting.ask(taken._replace(priority=BACKFILL))
         else:
             self._agenda.add(taken)
 

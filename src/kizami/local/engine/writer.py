@@ -27,6 +27,7 @@ from kizami.local.store.database import explain, open_database, sqlite_errors, t
 from kizami.local.store.statements import LIVE, TakenMessage
 from kizami.local.store.write_ahead_log import LogWatch
 
+LATE_MS = 5000  # a live message that nobody asked for by then is backfill
 LOOK_AHEAD_MS = 5000  # how long a commit may take before a poll is late for it
 HELD_LIMIT = 50_000  # results and plans kept in memory while nothing can be written
 
@@ -184,6 +185,7 @@ class Writer:
             if self._unwritten:
                 for work in self._unwritten:
                     work.write(self._connection, now_ms)
+                statements.demote_late(self._connection, now_ms - LATE_MS)
                 self._old_lines.bury_overflow(self._connection, now_ms)
                 due = self._due(now_ms)
             statements.hand_out(self._connection, due, hidden_until_ms)
