@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from kizami.aws.client.http_client import HttpClient
@@ -16,9 +16,9 @@ from kizami.aws.deliveries import Delivery, read_deliveries, report_failures
 from kizami.aws.invocation import Context, TimeLeft, time_left
 from kizami.aws.settings import collector_settings
 from kizami.aws.store.metric_table import DynamoDbMetricStore
-from kizami.core.collector import plan_request, read_response
+from kizami.core.collector import plan_request, read_response, seconds_until_due
 from kizami.core.config import Config
-from kizami.core.errors import KizamiError
+from kizami.core.errors import InvalidInput, KizamiError
 from kizami.core.logs import use_json_logs
 from kizami.core.messages import MetricRecord, ScheduleMessage, read_message
 from kizami.core.ports import MetricStore, PutOutcome
@@ -27,6 +27,7 @@ from kizami.core.slots import format_instant, shift
 from kizami.core.targets.target import Target
 
 COLLECTED_AT_ONCE = 16
+CLOCK_SKEW_SECONDS = 2.0  # a message that is due within so long is waited for
 
 log = logging.getLogger(__name__)
 
@@ -106,6 +107,7 @@ def collect(collection: Collection, message: ScheduleMessage, about: Mapping[str
     """Call the API for the message's window and keep the answer as its slot's record (Requirements 2, 3)."""
     target = collection.config.target(message.metric)
     request = plan_request(message, target)
+    wait_until_due(message, target)
     log.info("calling the API", extra={**about, "url": without_query(request.url)})
     started = monotonic()
     response = fetch(collection.http, request, collection.time_left() * 2 / 3)  # the rest is for the write
@@ -119,6 +121,16 @@ def collect(collection: Collection, message: ScheduleMessage, about: Mapping[str
     }
     _log_outcome(outcome, record, {**about, **took})
     return outcome
+
+
+def wait_until_due(message: ScheduleMessage, target: Target) -> None:
+    """No request leaves before its slot's moment; two clocks may differ a little, and that is waited for."""
+    early = seconds_until_due(message, target, datetime.now(UTC))
+    if early > CLOCK_SKEW_SECONDS:
+        due = format_instant(shift(message.window.start, target.lag_seconds))
+        raise InvalidInput("from", f"is due at {due} and cannot be asked for before")
+    if early > 0:
+        sleep(early)
 
 
 def lateness_milliseconds(slot: datetime, target: Target, arrived_at: datetime) -> int:

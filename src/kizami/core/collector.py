@@ -11,7 +11,7 @@ from urllib.parse import quote, urlunsplit
 
 from kizami.core.errors import ApiPayloadError, ApiStatusError, InvalidInput
 from kizami.core.messages import MetricRecord, ScheduleMessage, read_answer
-from kizami.core.slots import Window, floor_to_slot, format_instant, require_slot_window, to_utc
+from kizami.core.slots import Window, floor_to_slot, format_instant, require_slot_window, shift, to_utc
 from kizami.core.targets.target import SecretReference, Target
 from kizami.core.targets.urls import require_base_url
 
@@ -45,6 +45,11 @@ def plan_request(message: ScheduleMessage, target: Target) -> Request:
         raise InvalidInput("metric", f"{message.metric} is not {target.name}")
     require_slot_window(message.window, target.interval_seconds)
     return Request(request_url(target, message.window), target.headers, target.timeout_seconds)
+
+
+def seconds_until_due(message: ScheduleMessage, target: Target, now: datetime) -> float:
+    """How long the window cannot be asked for yet: it is due a lag after it begins. Not above 0 if it can."""
+    return (shift(message.window.start, target.lag_seconds) - now).total_seconds()
 
 
 def request_url(target: Target, window: Window) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -29,7 +29,7 @@ from kizami.core.errors import (
 )
 from kizami.core.messages import MAX_COUNT, ScheduleMessage
 from kizami.core.sender import plan_minute
-from kizami.core.slots import Window
+from kizami.core.slots import Window, floor_to_slot
 from kizami.core.targets.target import Target
 
 SLOT = datetime(2025, 12, 2, 10, 23, tzinfo=UTC)
@@ -74,6 +74,28 @@ def test_requirement_1_4_a_message_that_becomes_available_is_processed(
         assert collect(server, monkeypatch) == {"batchItemFailures": []}
     (row,) = rows(table, moto_endpoint)
     assert row["count"] == {"N": "7"}
+
+
+def test_a_window_that_has_not_begun_is_not_asked_for_and_stays_on_the_queue(
+    table: str, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soon = floor_to_slot(datetime.now(UTC), 5) + timedelta(minutes=1)
+    with FaultServer(faults.answer(7)) as server:
+        with pytest.raises(InvalidInput, match="cannot be asked for before"):
+            collect(server, monkeypatch, ScheduleMessage(Window.of_slot(soon, 5)))
+        assert server.requests == []
+    assert rows(table, moto_endpoint) == []
+
+
+def test_a_message_that_comes_a_moment_too_soon_is_waited_for(
+    table: str, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("kizami.aws.collector.sleep", slept.append)
+    monkeypatch.setattr("kizami.aws.collector.seconds_until_due", lambda *_: 0.75)
+    with FaultServer(faults.answer(7)) as server:
+        assert collect(server, monkeypatch) == {"batchItemFailures": []}
+    assert slept == [0.75]
 
 
 def test_requirement_1_5_a_minute_makes_twelve_invocations_at_its_ticks(
