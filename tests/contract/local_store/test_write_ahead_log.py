@@ -14,6 +14,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from fakes.host_rooms import Rooms
 from kizami.cli.checks.machine import Health, check_database
 from kizami.core.targets.target import Target
 from kizami.local.engine.write_batch import WriteBatch
@@ -130,7 +131,7 @@ def test_a_large_log_that_nobody_holds_is_not_told_of(path: Path, told: list[log
 
 
 def test_the_writer_looks(path: Path, told: list[logging.LogRecord]) -> None:
-    writer = Writer(path, SystemClock(), QueueLimits(5, 60, 100), lambda delivery: None, lambda: 0)
+    writer = Writer(path, SystemClock(), QueueLimits(60, 100), lambda turn: None, Rooms())
     writer.start()
     with endless_read(path):
         writer.submit(WriteBatch(changes=[let_the_log_grow_within]))

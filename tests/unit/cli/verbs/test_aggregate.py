@@ -269,11 +269,11 @@ def test_a_ctrl_c_that_comes_while_libcurl_calls_back_is_heard_too(directory: Pa
     script = (
         "import os, signal, sys\n"
         "from kizami.cli.main import main\n"
-        "from kizami.local.http.fetcher import Fetcher\n"
-        "def interrupt(self, *arguments, set_timer=Fetcher._set_timer):\n"
+        "from kizami.local.http.connection_pools import Pool\n"
+        "def interrupt(self, *arguments, set_timer=Pool._set_timer):\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    set_timer(self, *arguments)\n"
-        "Fetcher._set_timer = interrupt\n"
+        "Pool._set_timer = interrupt\n"
         "main(sys.argv[1:])\n"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
