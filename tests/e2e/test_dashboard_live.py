@@ -21,6 +21,7 @@ from kizami.home.snapshot import take_snapshot
 from kizami.local.home import LocalHome
 from kizami.local.store import statements
 from kizami.local.store.database import open_database, transaction
+from kizami.local.store.rows import StoredRow
 from kizami.web.live import TICK_SECONDS
 from kizami.web.server import DashboardServer
 from programs.daemon import PATIENCE_SECONDS, wait_for
@@ -51,7 +52,7 @@ class Home:
         with transaction(connection):
             number = LocalHome(self.path)._reader.metrics()[CALLS].id
             slot = slot_before(self.clock.now(), back)
-            row = [to_seconds(slot), number, count, to_ms(slot + INTERVAL), 0, 1, 0]
+            row = StoredRow(to_seconds(slot), number, count, to_ms(slot + INTERVAL), 0, 1, False)
             statements.store(connection, [row])
         connection.close()
 

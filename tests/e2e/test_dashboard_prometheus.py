@@ -20,6 +20,7 @@ from kizami.core.messages import MetricRecord
 from kizami.local.home import LocalHome
 from kizami.local.store import statements
 from kizami.local.store.database import open_database, transaction
+from kizami.local.store.rows import StoredRow
 from kizami.web import home_threads
 from kizami.web.prometheus import budget
 from kizami.web.server import DashboardServer
@@ -368,7 +369,7 @@ def test_a_hostile_label_value_is_escaped(tmp_path: Path, promtool: Path) -> Non
     with transaction(connection):
         name = 'a"b\\c\nd'
         connection.execute("INSERT INTO metrics VALUES (1, ?, 5, 5, 5, ?)", (name, SECONDS - 600))
-        statements.store(connection, [[SECONDS - 5, 1, 3, 0, 0, 1, 0]])
+        statements.store(connection, [StoredRow(SECONDS - 5, 1, 3, 0, 0, 1, False)])
     connection.close()
     with DashboardServer(lambda: LocalHome(path), port=0, clock=FixedClock(NOW + INTERVAL)) as server:
         text = requests.get(f"{server.url}/metrics", timeout=90).text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 import threading
 import urllib.error
@@ -11,7 +12,17 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
+from kizami.core.messages import ApiAnswer
+from kizami.core.slots import format_instant
 from kizami.mock_api.responder import respond
+
+
+def write_answer(answer: ApiAnswer) -> str:
+    """The answer as the API would send it."""
+    window = answer.window
+    return json.dumps(
+        {"from": format_instant(window.start), "to": format_instant(window.end), "count": answer.count}
+    )
 
 
 class PolledApi:

@@ -16,6 +16,7 @@ from kizami.local.store import statements
 from kizami.local.store.database import open_database, sqlite_errors, transaction
 from kizami.local.store.metrics import register_slot
 from kizami.local.store.reader import Reader
+from kizami.local.store.rows import StoredRow
 
 
 class SqliteMetricStore:
@@ -34,7 +35,8 @@ class SqliteMetricStore:
             there = "SELECT 1 FROM slots WHERE slot = ? AND metric_id = ?"
             duplicate = self._connection.execute(there, (slot, metric.id)).fetchone()
             statements.store(
-                self._connection, [[slot, metric.id, record.count, to_ms(record.collected_at), 0, 1, 0]]
+                self._connection,
+                [StoredRow(slot, metric.id, record.count, to_ms(record.collected_at), 0, 1, False)],
             )
             return PutOutcome.DUPLICATE if duplicate else PutOutcome.STORED
 

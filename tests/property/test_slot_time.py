@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 
 from hypothesis import example, given, settings
 
-from kizami.core.slots import floor_to_slot, parse_instant, slot_time, to_utc
+from kizami.core.slots import floor_to_slot, parse_instant, to_utc
 from samples.strategies import instants, intervals
+from samples.timestamps import slot_time
 
 
 # **Feature: data-collection-scheduler, Property 5: Slot time is cut down to the 5-second boundary**

@@ -8,13 +8,13 @@ from datetime import datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fakes.polled_api import write_answer
 from kizami.core.messages import (
     ApiAnswer,
     MetricRecord,
     read_answer,
     read_message,
     read_record,
-    write_answer,
     write_message,
     write_record,
 )

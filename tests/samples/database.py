@@ -14,6 +14,7 @@ from kizami.local.store import statements
 from kizami.local.store.backfill_queue import BackfillQueue
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.metrics import register_targets
+from kizami.local.store.rows import FailedRow
 
 T0 = datetime(2025, 12, 2, 9, 0, tzinfo=UTC)
 INTERVAL_SECONDS = 5
@@ -77,7 +78,7 @@ def bury_slots(path: Path, metric: str, numbers: Iterable[int], reason: str, die
     connection = open_database(path)
     with transaction(connection):
         (identity,) = connection.execute("SELECT id FROM metrics WHERE name = ?", (metric,)).fetchone()
-        rows = [[to_seconds(at(number)), identity, 0, 5, reason] for number in numbers]
+        rows = [FailedRow(to_seconds(at(number)), identity, 0, 5, reason) for number in numbers]
         statements.fail(connection, rows)
         statements.bury(connection, rows, to_ms(died_at))
     connection.close()

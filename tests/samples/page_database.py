@@ -13,6 +13,7 @@ from kizami.local.home import LocalHome
 from kizami.local.store import statements
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.metrics import known_metrics, register_targets
+from kizami.local.store.rows import SentRow, StoredRow
 from kizami.local.store.statements import LIVE
 from kizami.web.server import DashboardServer
 
@@ -59,7 +60,7 @@ def build_home(path: Path, now: datetime) -> Path:
             ]
             statements.store(connection, rows)
         _bury(connection, known[CALLS].id, slot_before(now, 70))
-        pending = [to_seconds(slot_before(now, 72)), known[CALLS].id, 5, to_ms(now), to_ms(now)]
+        pending = SentRow(to_seconds(slot_before(now, 72)), known[CALLS].id, 5, to_ms(now))
         statements.send(connection, [pending], LIVE, to_ms(now))
     connection.close()
     return path
@@ -98,9 +99,9 @@ def _step(target: Target) -> timedelta:
     return timedelta(seconds=target.interval_seconds)
 
 
-def _row(metric_id: int, target: Target, slot: datetime) -> list[int]:
+def _row(metric_id: int, target: Target, slot: datetime) -> StoredRow:
     late_ms, tick = 4, slot + timedelta(seconds=target.lag_seconds)
-    return [to_seconds(slot), metric_id, 7, to_ms(tick) + late_ms, late_ms, 1, 0]
+    return StoredRow(to_seconds(slot), metric_id, 7, to_ms(tick) + late_ms, late_ms, 1, False)
 
 
 def served(path: Path, now: datetime) -> DashboardServer:
@@ -108,16 +109,17 @@ def served(path: Path, now: datetime) -> DashboardServer:
     return DashboardServer(lambda: LocalHome(path), port=0, clock=FixedClock(now))
 
 
-def _varied_row(metric_id: int, now: datetime, back: int) -> list[int]:
+def _varied_row(metric_id: int, now: datetime, back: int) -> StoredRow:
     slot = slot_before(now, back)
-    late, receives, backfilled = 4, 1, 0
+    late, receives, backfilled = 4, 1, False
     if back == 74:
         late = 1500
     if back == 75:
         receives, late = 3, 9000
     if back == 76:
-        backfilled, late = 1, 400_000
-    return [to_seconds(slot), metric_id, back % 11, to_ms(slot + INTERVAL) + late, late, receives, backfilled]
+        backfilled, late = True, 400_000
+    collected_ms = to_ms(slot + INTERVAL) + late
+    return StoredRow(to_seconds(slot), metric_id, back % 11, collected_ms, late, receives, backfilled)
 
 
 def _bury(connection: object, metric_id: int, slot: datetime) -> None:

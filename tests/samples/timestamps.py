@@ -8,7 +8,14 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
+from kizami.core.slots import floor_to_slot, format_instant
+
 DIGITS = st.text("0123456789", min_size=1, max_size=15)
+
+
+def slot_time(instant: datetime, interval_seconds: int = 5) -> str:
+    """The slot of `instant` as it is written in keys, such as 2025-12-02T10:23:05Z."""
+    return format_instant(floor_to_slot(instant, interval_seconds))
 
 
 @dataclass(frozen=True)

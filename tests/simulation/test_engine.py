@@ -36,7 +36,8 @@ from kizami.local.store.backfill_queue import BackfillQueue
 from kizami.local.store.dead_letters import DeadLetters
 from kizami.local.store.metrics import register_targets
 from kizami.local.store.reader import Reader
-from kizami.local.store.statements import BACKFILL, RETRY, TakenMessage
+from kizami.local.store.rows import FailedRow, SentRow, TakenMessage
+from kizami.local.store.statements import BACKFILL, RETRY
 from kizami.platform.clock import SystemClock
 from programs.daemon import wait_for
 
@@ -400,8 +401,8 @@ def bury_past(path: Path, slots: list[datetime], reason: str) -> None:
     connection = database.open_database(path)
     with database.transaction(connection):
         (number,) = connection.execute("SELECT id FROM metrics WHERE name = 'calls'").fetchone()
-        rows = [[to_seconds(slot), number, 0, 5, reason] for slot in slots]
-        planned = [[slot, number, 1, 1000 * slot + 1000, 1 << 60] for slot, *_ in rows]
+        rows = [FailedRow(to_seconds(slot), number, 0, 5, reason) for slot in slots]
+        planned = [SentRow(row.slot, number, 1, 1000 * row.slot + 1000) for row in rows]
         statements.send(connection, planned, BACKFILL, 0)
         statements.fail(connection, rows)
         statements.bury(connection, rows, 0)
@@ -545,7 +546,7 @@ def fill_with_retries(path: Path, targets: list[Target], count: int) -> None:
     with database.transaction(connection):
         known = register_targets(connection, targets, datetime.now(UTC))
         rows = [
-            [slot, known[target.name].id, 1, 1000 * slot + 1000, 1000 * slot + 1000]
+            SentRow(slot, known[target.name].id, 1, 1000 * slot + 1000)
             for target in targets
             for slot in range(first, first + count)
         ]

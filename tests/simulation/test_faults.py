@@ -184,7 +184,7 @@ def test_with_a_full_disk_memory_is_bounded_and_polling_stops_before_it_grows(
     from kizami.local.engine import writer as module
     from kizami.local.engine.write_batch import WriteBatch
     from kizami.local.engine.writer import QueueLimits, Writer, WriterTurn
-    from kizami.local.store.statements import TakenMessage
+    from kizami.local.store.rows import SentRow, StoredRow, TakenMessage
     from kizami.platform.clock import SystemClock
 
     monkeypatch.setattr(module, "HELD_LIMIT", 10)
@@ -197,11 +197,11 @@ def test_with_a_full_disk_memory_is_bounded_and_polling_stops_before_it_grows(
     blocker.execute("BEGIN IMMEDIATE")  # a disk that cannot be written, as far as the writer can tell
     writer._connection.set_busy_timeout(1)
     writer.start()
-    plans = [[slot, 0, 1, now_ms, now_ms] for slot in range(5)]
+    plans = [SentRow(slot, 0, 1, now_ms) for slot in range(5)]
     writer.submit(WriteBatch(sent=plans))
     wait_for(lambda: deliveries, "messages handed out from memory")
     assert deliveries[0].taken == [TakenMessage(slot, 0, 1, 0, now_ms, 0) for slot in range(5)]
-    writer.submit(WriteBatch(stored=[[slot, 0, 7, now_ms, 0, 1, 0] for slot in range(5)]))
+    writer.submit(WriteBatch(stored=[StoredRow(slot, 0, 7, now_ms, 0, 1, False) for slot in range(5)]))
     wait_for(lambda: writer.overloaded, "the bound")
     seen = len(deliveries)
     time.sleep(0.2)
@@ -223,6 +223,7 @@ def test_an_answer_that_takes_longer_than_its_message_is_hidden_is_stored_and_no
     from kizami.local.engine import writer as module
     from kizami.local.engine.write_batch import WriteBatch
     from kizami.local.engine.writer import QueueLimits, Writer, WriterTurn
+    from kizami.local.store.rows import SentRow, StoredRow
     from kizami.platform.clock import SystemClock
 
     monkeypatch.setattr(module, "LOOK_AHEAD_MS", 50)
@@ -233,9 +234,9 @@ def test_an_answer_that_takes_longer_than_its_message_is_hidden_is_stored_and_no
     writer = Writer(path, SystemClock(), limits, deliveries.append, Rooms())
     now_ms = int(SystemClock().milliseconds())
     writer.start()
-    writer.submit(WriteBatch(sent=[[1, 0, 1, now_ms, now_ms]]))
+    writer.submit(WriteBatch(sent=[SentRow(1, 0, 1, now_ms)]))
     wait_for(lambda: sum(len(each.taken) for each in deliveries) >= 2, "a second handing out")
-    writer.submit(WriteBatch(stored=[[1, 0, 7, now_ms, 0, 1, 0]]))
+    writer.submit(WriteBatch(stored=[StoredRow(1, 0, 7, now_ms, 0, 1, False)]))
     wait_for(lambda: deliveries[-1].written.stored, "the row")
     writer.close(60)
     with Reader.opened(path) as reader:

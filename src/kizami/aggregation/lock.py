@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from kizami.core.slots import format_instant, parse_instant
+from kizami.core.slots import floor_to_second, format_instant, parse_instant
 
 EXPIRY = timedelta(minutes=120)
 
@@ -48,7 +48,7 @@ def decide(seen: Lock | None, owner: str, now: datetime) -> LockDecision:
 
 def lock_for(owner: str, run: str, now: datetime) -> Lock:
     """The lock that a run writes; `UpdateAt` is whole seconds, as every instant that is a key or is stored."""
-    return Lock(now.replace(microsecond=0), owner, run)
+    return Lock(floor_to_second(now), owner, run)
 
 
 def write_lock(lock: Lock) -> dict[str, str]:

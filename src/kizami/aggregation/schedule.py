@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from kizami.aggregation.points import DEFAULT_ZONE, require_zone
 from kizami.aggregation.signing import require_company_id
 from kizami.core.config import parse_reference, refuse_unknown
+from kizami.core.epoch import EPOCH
 from kizami.core.errors import ConfigurationError, InvalidInput
 from kizami.core.slots import parse_duration
 from kizami.core.targets.target import MOCK_API_URL, SecretReference
@@ -20,8 +21,6 @@ SCHEDULE_SETTINGS = ("url", "every", "time_zone", "companies")
 COMPANY_SETTINGS = ("id", "key")
 DEFAULT_EVERY_SECONDS = 3600
 SHORTEST_SECONDS, LONGEST_SECONDS = 60, 86_400
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ def parse_schedule(table: object, place: str) -> AggregationSchedule:
 def next_run(after: datetime, every_seconds: int) -> datetime:
     """The first moment after `after` that is a whole multiple of `every_seconds` since 1970."""
     step = timedelta(seconds=every_seconds)
-    return _EPOCH + ((after - _EPOCH) // step + 1) * step
+    return EPOCH + ((after - EPOCH) // step + 1) * step
 
 
 def _parse_every(table: Mapping[str, Any], place: str) -> int:

@@ -25,7 +25,7 @@ from kizami.core.epoch import EPOCH, from_seconds, to_seconds
 from kizami.core.errors import InvalidInput
 from kizami.core.messages import MetricRecord, ScheduleMessage
 from kizami.core.ports import Clock
-from kizami.core.slots import floor_to_slot, shift, shorten
+from kizami.core.slots import floor_to_second, floor_to_slot, shift, shorten
 from kizami.core.targets.target import Target
 from kizami.home.port import CompanyState, KnownTarget, Pace, Polling, SlotCounts, SlotDetails
 from kizami.home.values import (
@@ -140,7 +140,7 @@ class AwsHome:
         return self._store.query(metric, start, end)
 
     def buckets(self, metric: str, start: datetime, end: datetime, seconds: int) -> list[Bucket]:
-        first = to_seconds(start.replace(microsecond=0)) // seconds * seconds
+        first = to_seconds(floor_to_second(start)) // seconds * seconds
         last = -(-to_seconds(end) // seconds) * seconds
         span = self._span(metric, from_seconds(first), from_seconds(last))
         if span is None:

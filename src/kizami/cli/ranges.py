@@ -12,7 +12,7 @@ import click
 
 from kizami.cli.options import Decorator
 from kizami.core.errors import InvalidInput
-from kizami.core.slots import parse_duration, parse_iso8601, shift, shorten
+from kizami.core.slots import format_second, parse_duration, parse_iso8601, shift, shorten
 from kizami.platform.clock import SystemClock
 
 # All time, which is what a verb without a default range is about.
@@ -75,14 +75,14 @@ def read_range(
 def _begun(wanted: TimeRange) -> TimeRange:
     """A range of the future has no due slots: what is said of it would be neither complete nor incomplete."""
     if wanted.start >= wanted.now:
-        words = f"nothing is due yet from {_short(wanted.start)} on; it is {_short(wanted.now)}"
+        words = f"nothing is due yet from {format_second(wanted.start)} on; it is {format_second(wanted.now)}"
         raise InvalidInput("--from", words)
     return wanted
 
 
 def _nonempty(start: datetime, end: datetime, now: datetime, option: str) -> TimeRange:
     if start >= end:
-        raise InvalidInput(option, f"{_short(start)} is not before {_short(end)}")
+        raise InvalidInput(option, f"{format_second(start)} is not before {format_second(end)}")
     return TimeRange(start, end, now)
 
 
@@ -124,7 +124,3 @@ def _before(now: datetime, seconds: int, option: str) -> datetime:
         return shift(now, -seconds)
     except InvalidInput:
         raise InvalidInput(option, "reaches back before year 0001") from None
-
-
-def _short(instant: datetime) -> str:
-    return instant.isoformat(timespec="seconds")[:19] + "Z"

@@ -1,4 +1,4 @@
-"""How instants stand in the SQLite file: slots as whole seconds, moments as milliseconds since 1970 (pure)."""
+"""Instants as numbers since 1970: slots as whole seconds, moments as milliseconds, as the SQLite file has them."""
 
 from __future__ import annotations
 

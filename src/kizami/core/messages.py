@@ -15,7 +15,14 @@ from functools import lru_cache
 from typing import Any
 
 from kizami.core.errors import ApiPayloadError, InvalidInput
-from kizami.core.slots import Window, format_instant, parse_instant, parse_iso8601, shorten, to_utc
+from kizami.core.slots import (
+    Window,
+    floor_to_second,
+    format_instant,
+    parse_instant,
+    parse_iso8601,
+    shorten,
+)
 from kizami.core.targets.target import DEFAULT_METRIC, require_metric
 
 MAX_COUNT = 2**53 - 1  # the largest integer that every JSON reader keeps exactly
@@ -49,7 +56,7 @@ class MetricRecord:
     collected_at: datetime
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "collected_at", to_utc(self.collected_at).replace(microsecond=0))
+        object.__setattr__(self, "collected_at", floor_to_second(self.collected_at))
 
 
 def load_json(body: bytes | str) -> Any:
@@ -128,14 +135,6 @@ def _parse_window(start: str, end: str) -> Window:
 @lru_cache(maxsize=1024)  # the next answers have the same words, in whichever form
 def _parse_echo(start: str, end: str) -> Window:
     return Window(parse_iso8601(start, "from"), parse_iso8601(end, "to"))
-
-
-def write_answer(answer: ApiAnswer) -> str:
-    """The answer as the API would send it."""
-    window = answer.window
-    return json.dumps(
-        {"from": format_instant(window.start), "to": format_instant(window.end), "count": answer.count}
-    )
 
 
 def read_answer(

@@ -1,8 +1,8 @@
 """Slot time: where every record stands on the time axis, and how an instant is written.
 
 Instants are aware UTC datetimes. On the wire and as keys they are `YYYY-MM-DDTHH:mm:ssZ` in ASCII and
-nothing else (`parse_instant`, `format_instant`). ISO 8601 at large (`parse_iso8601`) is read by the mock API,
-and by the Collector where an answer repeats the window.
+nothing else (`parse_instant`, `format_instant`, and `format_second`, which cuts fractions off). ISO 8601 at large
+(`parse_iso8601`) is read by the mock API, and by the Collector where an answer repeats the window.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ def floor_to_minute(instant: datetime) -> datetime:
     return floor_to_slot(instant, 60)
 
 
-def slot_time(instant: datetime, interval_seconds: int = DEFAULT_INTERVAL_SECONDS) -> str:
-    """The slot of `instant` as it is written in keys, such as 2025-12-02T10:23:05Z."""
-    return format_instant(floor_to_slot(instant, interval_seconds))
+def floor_to_second(instant: datetime) -> datetime:
+    """The second that `instant` falls in, in UTC."""
+    return to_utc(instant).replace(microsecond=0)
 
 
 @lru_cache(maxsize=1024)  # thousands of targets share the few windows of the moment
@@ -123,7 +123,12 @@ def format_instant(instant: datetime) -> str:
     utc = to_utc(instant)
     if utc.microsecond:
         raise InvalidInput("timestamp", f"{utc.isoformat()} has a fraction of a second")
-    return utc.isoformat()[:19] + "Z"
+    return format_second(utc)
+
+
+def format_second(instant: datetime) -> str:
+    """The second that `instant` falls in, as `YYYY-MM-DDTHH:mm:ssZ`."""
+    return to_utc(instant).isoformat()[:19] + "Z"
 
 
 def parse_instant(text: object, field: str = "timestamp") -> datetime:

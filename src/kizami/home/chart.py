@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kizami.core.coverage import Span
-from kizami.core.slots import Window
+from kizami.core.epoch import from_seconds, to_seconds
+from kizami.core.slots import Window, floor_to_second
 from kizami.home.health import grace_seconds
 from kizami.home.port import KnownTarget
 from kizami.home.values import Bucket
@@ -71,8 +72,8 @@ def draw(
 
 def floor_to_grain(instant: datetime, grain_seconds: int) -> datetime:
     """The start of the bucket that `instant` falls in; buckets are counted from 1970."""
-    seconds = int(instant.timestamp())
-    return instant.replace(microsecond=0) - timedelta(seconds=seconds % grain_seconds)
+    second = to_seconds(floor_to_second(instant))
+    return from_seconds(second - second % grain_seconds)
 
 
 def _point(start: datetime, bucket: Bucket | None, expected: int) -> Point:

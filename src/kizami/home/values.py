@@ -22,11 +22,6 @@ class QueueDepth:
     dead: int
     oldest_age_seconds: float | None  # SQS does not tell
 
-    @property
-    def pending(self) -> int:
-        """All that is on the queue."""
-        return self.waiting + self.delayed + self.in_flight
-
 
 @dataclass(frozen=True, slots=True)
 class Lateness:

@@ -7,7 +7,7 @@ from typing import Any
 
 from kizami.core.coverage import Completeness
 from kizami.core.messages import MetricRecord
-from kizami.core.slots import format_instant
+from kizami.core.slots import format_second
 from kizami.home.chart import Chart
 from kizami.home.grid import Cell
 from kizami.home.health import Overview, Verdict
@@ -77,7 +77,7 @@ STATUS_COLUMNS = (
 
 def moment(instant: datetime | None) -> str | None:
     """An instant cut to the second, as on every wire of kizami."""
-    return None if instant is None else format_instant(instant.replace(microsecond=0))
+    return None if instant is None else format_second(instant)
 
 
 def status_json(overview: Overview, verdict: Verdict, sentence: str) -> dict[str, Any]:

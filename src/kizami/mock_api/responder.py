@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from kizami.aggregation.signing import ApiKey, require_company_id
+from kizami.core.epoch import EPOCH
 from kizami.core.errors import InvalidInput
 from kizami.core.slots import Window, parse_iso8601, shorten
 from kizami.mock_api.openapi import openapi_document
@@ -27,7 +28,7 @@ Parameters = Mapping[str, Sequence[str]]
 class Surroundings:
     """What `/users` goes by beside its parameters: the time, and the key that its callers sign with."""
 
-    now: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+    now: datetime = EPOCH
     users_key: ApiKey = MOCK_USERS_KEY
 
 

@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 from kizami.core.errors import InvalidInput
 from kizami.core.messages import load_json
 from kizami.core.ports import Clock
-from kizami.core.slots import Window, floor_to_slot, parse_instant, shift, shorten
+from kizami.core.slots import Window, floor_to_second, floor_to_slot, format_second, parse_instant, shift, shorten
 from kizami.home.chart import MAX_RANGE_SECONDS
 from kizami.home.health import DAY
 from kizami.home.port import Home, KnownTarget
@@ -83,7 +83,7 @@ def backfill(source: Home, body: Body, now: datetime) -> dict[str, Any]:
 
 def _as_of(body: Body, now: datetime) -> datetime:
     """The moment to plan for, in whole seconds: the wire knows no others."""
-    now = now.replace(microsecond=0)
+    now = floor_to_second(now)
     as_of = parse_instant(body["asOf"], "asOf") if "asOf" in body else now
     if not now - DAY <= as_of <= now:
         raise InvalidInput("asOf", "must be of the last 24 hours; ask for a new preview")
@@ -176,13 +176,8 @@ def _slots(body: Body, target: KnownTarget) -> list[datetime]:
     slots = [parse_instant(text, "slots") for text in named]
     for slot in slots:
         if floor_to_slot(slot, target.interval_seconds) != slot:
-            raise InvalidInput("slots", f"{moment_text(slot)} is not a slot of {target.interval_seconds} s")
+            raise InvalidInput("slots", f"{format_second(slot)} is not a slot of {target.interval_seconds} s")
     return slots
-
-
-def moment_text(slot: datetime) -> str:
-    """A slot as an error quotes it."""
-    return slot.isoformat()[:19] + "Z"
 
 
 def _flag(body: Body, name: str) -> bool:

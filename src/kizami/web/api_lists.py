@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 
+from kizami.core.epoch import from_ms, from_seconds, to_ms, to_seconds
 from kizami.core.errors import InvalidInput
 from kizami.core.messages import MetricRecord
 from kizami.core.slots import floor_to_slot
@@ -41,7 +42,7 @@ def list_records(source: Home, query: Query, now: datetime, cursor: str | None, 
     found: list[MetricRecord] = []
     for record in source.records(target.name, start, window.end):
         if len(found) == limit:
-            return Page([record_json(each) for each in found], [_seconds(record.slot)])
+            return Page([record_json(each) for each in found], [to_seconds(record.slot)])
         found.append(record)
     return Page([record_json(each) for each in found])
 
@@ -56,7 +57,7 @@ def list_slots(source: Home, query: Query, now: datetime, cursor: str | None, li
     cells = list(cells_between(target, start, end, details, now))[:limit]
     following = cells[-1].slot + step if cells else window.end
     items = [slot_json(target.name, cell) for cell in cells]
-    return Page(items, [_seconds(following)] if following < window.end else None)
+    return Page(items, [to_seconds(following)] if following < window.end else None)
 
 
 def list_gaps(source: Home, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
@@ -74,7 +75,7 @@ def list_gaps(source: Home, query: Query, now: datetime, cursor: str | None, lim
 
 
 def _gap_key(found: FoundGap) -> tuple[int, str]:
-    return _seconds(found.gap.start), found.metric
+    return to_seconds(found.gap.start), found.metric
 
 
 def list_dead_letters(source: Home, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
@@ -86,7 +87,7 @@ def list_dead_letters(source: Home, query: Query, now: datetime, cursor: str | N
     following = None
     if len(letters) > limit:
         died, slot, metric = page[-1].key
-        following = [round(died.timestamp() * 1000), _seconds(slot), metric]
+        following = [to_ms(died), to_seconds(slot), metric]
     return Page([dead_letter_json(letter) for letter in page], following)
 
 
@@ -94,8 +95,7 @@ def _read_key(cursor: Cursor | None) -> DeadLetterKey | None:
     if cursor is None:
         return None
     milliseconds, slot, metric = cursor
-    died = _instant(milliseconds // 1000) + timedelta(milliseconds=milliseconds % 1000)
-    return died, _instant(slot), metric
+    return _instant(from_ms, milliseconds), _instant(from_seconds, slot), metric
 
 
 def list_targets(source: Home, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
@@ -118,15 +118,11 @@ def list_companies(source: Home, query: Query, now: datetime, cursor: str | None
 
 def _after(cursor: str | None, start: datetime) -> datetime:
     found = read_cursor(cursor, int)
-    return start if found is None else max(start, _instant(found[0]))
+    return start if found is None else max(start, _instant(from_seconds, found[0]))
 
 
-def _instant(seconds: int) -> datetime:
+def _instant(read: Callable[[int], datetime], number: int) -> datetime:
     try:
-        return datetime.fromtimestamp(seconds, UTC)
-    except (ValueError, OverflowError, OSError):
+        return read(number)
+    except OverflowError:
         raise InvalidInput("cursor", "is not one that this list gave out") from None
-
-
-def _seconds(slot: datetime) -> int:
-    return int(slot.timestamp())

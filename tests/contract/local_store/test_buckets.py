@@ -17,6 +17,7 @@ from kizami.local.store import statements
 from kizami.local.store.buckets import read_buckets, read_counts
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.metrics import KnownMetric, register_targets
+from kizami.local.store.rows import StoredRow
 
 T0 = datetime(2025, 12, 2, 9, 50, tzinfo=UTC)
 SLOTS = 1440
@@ -40,9 +41,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[apsw.Connec
         known = register_targets(connection, [Target(name="calls"), Target(name="other")], T0)
         calls, other = known["calls"].id, known["other"].id
         rows = [
-            [to_seconds(at(n)), calls, count_of(n), to_ms(at(n)), 0, 1, 0] for n in range(SLOTS) if n not in GONE
+            StoredRow(to_seconds(at(n)), calls, count_of(n), to_ms(at(n)), 0, 1, False)
+            for n in range(SLOTS)
+            if n not in GONE
         ]
-        rows += [[to_seconds(at(n)), other, 5_000, to_ms(at(n)), 0, 1, 0] for n in range(SLOTS)]
+        rows += [StoredRow(to_seconds(at(n)), other, 5_000, to_ms(at(n)), 0, 1, False) for n in range(SLOTS)]
         statements.store(connection, rows)
     yield connection, known["calls"]
     connection.close()
@@ -76,7 +79,7 @@ def test_the_largest_counts_fit_into_a_tally(tmp_path: Path) -> None:
     connection = open_database(tmp_path / "kizami.db", create=True)
     with transaction(connection):
         metric = register_targets(connection, [Target(name="calls", interval_seconds=1)], T0)["calls"]
-        rows = [[to_seconds(T0) + n, metric.id, 2**53 - 1, 0, 0, 1, 0] for n in range(600)]
+        rows = [StoredRow(to_seconds(T0) + n, metric.id, 2**53 - 1, 0, 0, 1, False) for n in range(600)]
         statements.store(connection, rows)
     (bucket,) = read_buckets(connection, metric, T0, T0 + timedelta(minutes=10), 600)
     assert (bucket.stored, bucket.total) == (600, 600 * (2**53 - 1))

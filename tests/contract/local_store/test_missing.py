@@ -20,6 +20,7 @@ from kizami.local.store.database import open_database, transaction
 from kizami.local.store.metrics import register_targets
 from kizami.local.store.missing import count_missing, count_pending, find_missing
 from kizami.local.store.reader import Reader
+from kizami.local.store.rows import SlotKey, StoredRow
 
 T0 = datetime(2025, 12, 2, 9, 55, tzinfo=UTC)
 SLOTS = 720
@@ -48,7 +49,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         known = register_targets(connection, [CALLS, Target(name="silent")], T0)
         gone = {0, *range(100, 110), *range(250, 430), 500, SLOTS - 1}
         indices = [n for n in range(SLOTS) if n not in gone] + list(range(DAYS_LATER, DAYS_LATER + 10))
-        rows = [[to_seconds(at(n)), known["calls"].id, n % 11, to_ms(at(n)) + 5123, 0, 1, 0] for n in indices]
+        calls = known["calls"].id
+        rows = [StoredRow(to_seconds(at(n)), calls, n % 11, to_ms(at(n)) + 5123, 0, 1, False) for n in indices]
         statements.store(connection, rows)
     connection.close()
     queue = BackfillQueue(path, FixedClock())
@@ -56,7 +58,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     queue.close()
     connection = open_database(path)
     with transaction(connection):
-        statements.bury(connection, [[to_seconds(at(n)), known["calls"].id] for n in range(400, 404)], 0)
+        statements.bury(connection, [SlotKey(to_seconds(at(n)), calls) for n in range(400, 404)], 0)
     connection.close()
     return path
 

@@ -12,7 +12,7 @@ import pytest
 from fakes.host_rooms import Rooms
 from fakes.ports import ManualClock
 from fakes.sqlite_metric_store import SqliteMetricStore
-from kizami.core.epoch import to_ms, to_seconds
+from kizami.core.epoch import EPOCH, to_ms, to_seconds
 from kizami.core.messages import MetricRecord, ScheduleMessage
 from kizami.core.sender import message_for_slot
 from kizami.core.targets.target import Target
@@ -24,7 +24,8 @@ from kizami.local.store.backfill_queue import BackfillQueue
 from kizami.local.store.database import open_database
 from kizami.local.store.dead_letters import DeadLetters
 from kizami.local.store.reader import Reader
-from kizami.local.store.statements import BACKFILL, LIVE, RETRY, TakenMessage
+from kizami.local.store.rows import FailedRow, ReturnedRow, SentRow, SlotKey, TakenMessage
+from kizami.local.store.statements import BACKFILL, LIVE, RETRY
 from kizami.platform.clock import SystemClock
 
 NOW = datetime(2025, 12, 2, 10, 23, tzinfo=UTC)
@@ -68,8 +69,8 @@ def message(seconds: int = 0, metric: str = TARGET.name) -> ScheduleMessage:
     return message_for_slot(NOW + timedelta(seconds=seconds), Target(name=metric))
 
 
-def planned(slot: int, metric_id: int = 1, seconds: int = 5, due_ms: int = 1 << 50) -> list[int]:
-    return [slot, metric_id, seconds, due_ms, due_ms]
+def planned(slot: int, metric_id: int = 1, seconds: int = 5, due_ms: int = 1 << 50) -> SentRow:
+    return SentRow(slot, metric_id, seconds, due_ms)
 
 
 def on_the_queue(connection: apsw.Connection) -> list[int]:
@@ -77,7 +78,7 @@ def on_the_queue(connection: apsw.Connection) -> list[int]:
 
 
 def bury(connection: apsw.Connection, *messages: ScheduleMessage, reason: str = "status 503") -> None:
-    rows = [[to_seconds(each.window.start), 0, 0, 5, reason] for each in messages]
+    rows = [FailedRow(to_seconds(each.window.start), 0, 0, 5, reason) for each in messages]
     statements.fail(connection, rows)
     statements.bury(connection, rows, NOW_MS)
 
@@ -129,8 +130,8 @@ class TestDeadLetters:
         bury(connection, message())
         (letter,) = dead_letters.newest()
         assert (letter.metric, letter.slot, letter.receives) == (TARGET.name, NOW, 5)
-        assert dead_letters.of_slot(TARGET.name, NOW) == letter
-        assert dead_letters.of_slot(TARGET.name, NOW + timedelta(seconds=5)) is None
+        assert dead_letters.between(TARGET.name, NOW, NOW + timedelta(seconds=5)) == [letter]
+        assert dead_letters.between(TARGET.name, NOW + timedelta(seconds=5), NOW + timedelta(seconds=10)) == []
         assert queue.send_backfill([message()]) == 0
         assert dead_letters.redrive([letter]) == 1
         assert dead_letters.newest() == []
@@ -142,9 +143,7 @@ class TestDeadLetters:
     ) -> None:
         queue.send_backfill([message(0), message(5)])
         bury(connection, message(0), message(5))
-        first = dead_letters.of_slot(TARGET.name, NOW)
-        assert first
-        assert dead_letters.purge([first]) == 1
+        assert dead_letters.purge(dead_letters.between(TARGET.name, NOW, NOW + timedelta(seconds=5))) == 1
         assert [letter.slot for letter in dead_letters.newest()] == [NOW + timedelta(seconds=5)]
         assert queue.send_backfill([message(0), message(5)]) == 1
 
@@ -154,7 +153,7 @@ class TestDeadLetters:
         queue.send_backfill([message(0), message(5), message(10)])
         bury(connection, message(0), message(5))
         dead_letters.redrive(dead_letters.newest())
-        statements.drop(connection, [[to_seconds(NOW), 0]], NOW_MS)
+        statements.drop(connection, [SlotKey(to_seconds(NOW), 0)], NOW_MS)
         statements.drop_unplanned(connection, set(), NOW_MS)
         assert [letter.reason for letter in dead_letters.newest()] == ["status 503", "status 503"]
         assert on_the_queue(connection) == []
@@ -163,7 +162,7 @@ class TestDeadLetters:
 class TestClocks:
     def test_waits_are_as_long_as_they_were_when_the_clock_was_set_back(self, connection: apsw.Connection) -> None:
         statements.send(connection, [planned(0, due_ms=0), planned(5, due_ms=0)], RETRY, 0)
-        statements.fail(connection, [[0, 1, NOW_MS + HOUR_MS + 8000, 2, "x"]])
+        statements.fail(connection, [FailedRow(0, 1, NOW_MS + HOUR_MS + 8000, 2, "x")])
         statements.shift_waiting(connection, NOW_MS, -HOUR_MS)
         assert statements.of_line(connection, RETRY, 1, NOW_MS, 10) == [TakenMessage(5, 1, 5, RETRY, 0, 0)]
         assert len(statements.of_line(connection, RETRY, 1, NOW_MS + 8000, 10)) == 2
@@ -181,7 +180,7 @@ class TestClocks:
     ) -> None:
         statements.send(connection, [planned(0, due_ms=0), planned(5, due_ms=0)], RETRY, 0)
         tomorrow_ms, soon_ms = NOW_MS + 86_400_000, NOW_MS + 128_000
-        statements.fail(connection, [[0, 1, tomorrow_ms, 4, "x"], [5, 1, soon_ms, 4, "x"]])
+        statements.fail(connection, [FailedRow(0, 1, tomorrow_ms, 4, "x"), FailedRow(5, 1, soon_ms, 4, "x")])
         statements.release_all(connection, NOW_MS)
         assert [taken.slot for taken in statements.of_line(connection, RETRY, 1, NOW_MS, 10)] == [0]
         assert len(statements.of_line(connection, RETRY, 1, soon_ms, 10)) == 2
@@ -238,14 +237,13 @@ class TestLines:
     ) -> None:
         connection.execute("INSERT INTO metrics VALUES (1, 'calls', 5, 5, 5, 0), (2, 'others', 5, 5, 5, 0)")
         self.filled(connection, hanging=300)
-        statements.fail(connection, [[0, 1, 0, 3, "no whole answer within 10 s"]])
+        statements.fail(connection, [FailedRow(0, 1, 0, 3, "no whole answer within 10 s")])
         lines = self.lines(Rooms({1: "hangs", 2: "healthy"}, {}, waiting=200))
         lines.bury_overflow(connection, 10_000)
         letters = dead_letters.newest()
         assert sorted(to_seconds(letter.slot) for letter in letters) == [5 * n for n in range(100)]
         assert {letter.metric for letter in letters} == {"calls"}
-        oldest = dead_letters.of_slot("calls", datetime(1970, 1, 1, tzinfo=UTC))
-        assert oldest
+        (oldest,) = dead_letters.between("calls", EPOCH, EPOCH + timedelta(seconds=5))
         assert oldest.receives == 3
         assert oldest.reason == (
             "more than 200 slots waited for its host; redrive it when the host answers again; "
@@ -260,7 +258,7 @@ def open_empty() -> apsw.Connection:
     return connection
 
 
-def test_an_errand_finds_all_that_was_handed_over_before_it_and_nothing_that_came_later(path: Path) -> None:
+def test_a_change_finds_all_that_was_handed_over_before_it_and_nothing_that_came_later(path: Path) -> None:
     found: list[int] = []
 
     def look(connection: apsw.Connection) -> None:
@@ -295,11 +293,11 @@ def test_only_a_request_that_was_sent_counts(connection: apsw.Connection) -> Non
     statements.send(connection, [planned(0, due_ms=0)], BACKFILL, 0)
     for turn in range(20):  # handed out, and not asked for: its host had no room, or the process was killed
         statements.hand_out(connection, statements.of_line(connection, BACKFILL, 1, turn, 10), turn + 1)
-        statements.give_back(connection, [[0, 1, turn]], asked=False)
+        statements.give_back(connection, [ReturnedRow(0, 1, turn)], asked=False)
         statements.release_all(connection, turn)
     assert statements.of_line(connection, BACKFILL, 1, 20, 10) == [TakenMessage(0, 1, 5, BACKFILL, 0, 0)]
     statements.hand_out(connection, statements.of_line(connection, BACKFILL, 1, 20, 10), 21)
-    statements.give_back(connection, [[0, 1, 20]], asked=True)
+    statements.give_back(connection, [ReturnedRow(0, 1, 20)], asked=True)
     assert statements.of_line(connection, BACKFILL, 1, 20, 10) == [TakenMessage(0, 1, 5, BACKFILL, 0, 1)]
 
 
@@ -313,5 +311,5 @@ def test_the_depth_tells_waiting_delayed_in_flight_and_dead_apart(
     clock.advance(8)
     with Reader.opened(path) as reader:
         depth = reader.queue_depth(clock.now())
-    assert (depth.waiting, depth.delayed, depth.in_flight, depth.dead, depth.pending) == (2, 1, 1, 1, 4)
+    assert (depth.waiting, depth.delayed, depth.in_flight, depth.dead) == (2, 1, 1, 1)
     assert depth.oldest_age_seconds == 8

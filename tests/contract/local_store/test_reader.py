@@ -24,6 +24,7 @@ from kizami.local.store.backfill_queue import BackfillQueue
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.metrics import register_targets
 from kizami.local.store.reader import Reader
+from kizami.local.store.rows import StoredRow
 
 T0 = datetime(2025, 12, 2, 9, 55, tzinfo=UTC)
 SLOTS = 720
@@ -49,7 +50,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         calls, errors = known["calls"].id, known["errors"].id
         gone = {*range(100, 110), 500}
         rows = [stored_row(n, calls, late_ms=n % 100) for n in range(SLOTS) if n not in gone]
-        rows += [stored_row(n, errors, late_ms=60_000, backfilled=1) for n in range(0, SLOTS, 10)]
+        rows += [stored_row(n, errors, late_ms=60_000, backfilled=True) for n in range(0, SLOTS, 10)]
         statements.store(connection, rows)
     connection.close()
     queue = BackfillQueue(path, FixedClock())
@@ -58,9 +59,9 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def stored_row(index: int, metric_id: int, late_ms: int, backfilled: int = 0) -> list[int]:
+def stored_row(index: int, metric_id: int, late_ms: int, *, backfilled: bool = False) -> StoredRow:
     slot = to_seconds(at(index))
-    return [slot, metric_id, index % 11, to_ms(at(index)) + 5123, late_ms, 1, backfilled]
+    return StoredRow(slot, metric_id, index % 11, to_ms(at(index)) + 5123, late_ms, 1, backfilled)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from kizami.local.store import statements, write_ahead_log
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.metrics import register_targets
 from kizami.local.store.reader import Reader
+from kizami.local.store.rows import SentRow, StoredRow
 from kizami.local.store.write_ahead_log import LogWatch, describe_large_log, log_bytes, readers
 from kizami.platform.clock import SystemClock
 from programs.daemon import wait_for
@@ -131,7 +132,7 @@ def test_a_large_log_that_nobody_holds_is_not_told_of(path: Path, told: list[log
 
 
 def test_the_writer_looks(path: Path, told: list[logging.LogRecord]) -> None:
-    writer = Writer(path, SystemClock(), QueueLimits(60, 100), lambda delivery: None, Rooms())
+    writer = Writer(path, SystemClock(), QueueLimits(60, 100), lambda turn: None, Rooms())
     writer.start()
     with endless_read(path):
         writer.submit(WriteBatch(changes=[let_the_log_grow_within]))
@@ -161,8 +162,8 @@ def test_whoever_takes_long_over_an_answer_of_ours_holds_up_nothing(
         target = Target(name="calls", interval_seconds=5, lag_seconds=5)
         number = register_targets(connection, [target], T0)["calls"].id
         start = int(T0.timestamp())
-        statements.store(connection, [[start + 5 * n, number, 1, 0, 0, 1, 0] for n in range(500)])
-        late = [[start + 5 * n, number, 5, 0, 0] for n in range(500, 1000)]
+        statements.store(connection, [StoredRow(start + 5 * n, number, 1, 0, 0, 1, False) for n in range(500)])
+        late = [SentRow(start + 5 * n, number, 5, 0) for n in range(500, 1000)]
         statements.send(connection, late, statements.BACKFILL, 0)
     with Reader.opened(path) as reader:
         answer = read(reader)

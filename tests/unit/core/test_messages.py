@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fakes.polled_api import write_answer
 from kizami.core.errors import ApiPayloadError, InvalidInput
 from kizami.core.messages import (
     MAX_COUNT,
@@ -18,7 +19,6 @@ from kizami.core.messages import (
     read_answer,
     read_message,
     read_record,
-    write_answer,
     write_message,
     write_record,
 )

@@ -12,8 +12,10 @@ from kizami.core.slots import (
     INTERVALS,
     Window,
     floor_to_minute,
+    floor_to_second,
     floor_to_slot,
     format_instant,
+    format_second,
     parse_duration,
     parse_instant,
     parse_iso8601,
@@ -21,10 +23,10 @@ from kizami.core.slots import (
     require_slot_window,
     shift,
     shorten,
-    slot_time,
     slots_between,
     to_utc,
 )
+from samples.timestamps import slot_time
 
 FIRST = datetime(1, 1, 1, tzinfo=UTC)
 LAST = datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
@@ -125,7 +127,15 @@ class TestZones:
         after_the_jump = datetime(2025, 3, 30, 3, 0, tzinfo=BERLIN)
         assert shift(after_the_jump, -3600) == utc(2025, 3, 30, 0, 0)
 
-    @pytest.mark.parametrize("use", [to_utc, floor_to_slot, slot_time, format_instant, lambda t: shift(t, 5)])
+    def test_an_instant_cut_to_the_second_is_in_utc_whatever_its_zone(self) -> None:
+        tokyo = datetime(2025, 12, 2, 19, 23, 7, 999_999, tzinfo=timezone(timedelta(hours=9)))
+        assert floor_to_second(tokyo) == utc(2025, 12, 2, 10, 23, 7)
+        assert format_second(tokyo) == "2025-12-02T10:23:07Z"
+
+    @pytest.mark.parametrize(
+        "use",
+        [to_utc, floor_to_slot, floor_to_second, format_instant, format_second, lambda t: shift(t, 5)],
+    )
     def test_a_naive_datetime_names_no_instant_and_is_refused(self, use) -> None:
         with pytest.raises(InvalidInput, match=r"^timestamp: 2025-12-02T10:23:07 has no time zone"):
             use(datetime(2025, 12, 2, 10, 23, 7))  # noqa: DTZ001

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
 from kizami.aws.client.json_client import Fields
 from kizami.aws.store.sqs_queue import MAX_BATCH, SqsQueue
+from kizami.core.epoch import from_ms
 from kizami.core.errors import InvalidInput, QueueError
 from kizami.core.messages import read_message
 from kizami.core.sender import PlannedMessage
@@ -100,7 +100,7 @@ def _dead_letter(message: Fields) -> DeadLetter:
         metric=asked.metric,
         interval_seconds=int(asked.window.seconds),
         receives=int(attributes["ApproximateReceiveCount"]),
-        sent_at=datetime.fromtimestamp(int(attributes["SentTimestamp"]) / 1000, UTC),
+        sent_at=from_ms(int(attributes["SentTimestamp"])),
         died_at=None,
         reason=REASON,
         backfill="Backfill" in attributes.get("DeadLetterQueueSourceArn", ""),

@@ -13,7 +13,7 @@ from kizami.aws.invocation import TimeLeft
 from kizami.core.errors import InvalidInput, StoreError, StoreUnreachable
 from kizami.core.messages import MetricRecord, read_record, write_record
 from kizami.core.ports import PutOutcome
-from kizami.core.slots import format_instant, shift, shorten, to_utc
+from kizami.core.slots import floor_to_second, format_instant, format_second, shift, shorten, to_utc
 
 SLOT_IS_FREE = "attribute_not_exists(slotTime)"  # Requirement 3.4
 METRIC = "metricName = :metric"
@@ -67,7 +67,7 @@ class DynamoDbMetricStore:
 
     def newest_until(self, metric: str, end: datetime) -> MetricRecord | None:
         """The record of the newest slot that begins by `end`, None if there is none."""
-        values = {":metric": metric, ":last": format_instant(to_utc(end).replace(microsecond=0))}
+        values = {":metric": metric, ":last": format_second(end)}
         return self._one({"KeyConditionExpression": SLOTS_UNTIL, "ScanIndexForward": False}, values)
 
     def _one(self, request: Fields, values: dict[str, str]) -> MetricRecord | None:
@@ -115,10 +115,10 @@ def _whole_seconds(start: datetime, end: datetime) -> tuple[datetime, datetime] 
     start, end = to_utc(start), to_utc(end)
     if start >= end:
         return None
-    last = (end - timedelta(microseconds=1)).replace(microsecond=0)
+    last = floor_to_second(end - timedelta(microseconds=1))
     if start > last:
         return None
-    return (shift(start, 1).replace(microsecond=0) if start.microsecond else start), last
+    return (floor_to_second(shift(start, 1)) if start.microsecond else start), last
 
 
 def _typed(value: str | int) -> dict[str, str]:

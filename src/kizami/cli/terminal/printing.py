@@ -15,7 +15,7 @@ import click
 from kizami.cli.options import Decorator
 from kizami.cli.ranges import TimeRange
 from kizami.core.coverage import Completeness, Gap
-from kizami.core.slots import format_instant
+from kizami.core.slots import format_second
 
 json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -92,7 +92,7 @@ def is_terminal(stream: IO[str]) -> bool:
 
 def instant_text(instant: datetime | None) -> str:
     """As on the wire, cut to the second; a dash where there is none."""
-    return "-" if instant is None else format_instant(instant.replace(microsecond=0))
+    return "-" if instant is None else format_second(instant)
 
 
 def age_text(age: timedelta | float) -> str:

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -25,9 +24,10 @@ from kizami.cli.exit_codes import CONFIGURATION, FAILURE, OK, UNREACHABLE
 from kizami.cli.homes import HomeOptions, backend_options, require_aws_packages
 from kizami.cli.options import Decorator, database_option
 from kizami.cli.terminal.printing import json_option, plural, print_json, print_table, say
+from kizami.core.epoch import from_seconds
 from kizami.core.errors import ApiUnreachable, ConfigurationError, InvalidInput
 from kizami.core.logs import printable, use_logs
-from kizami.core.slots import shorten
+from kizami.core.slots import format_second, shorten
 from kizami.core.targets.target import MOCK_API_URL, SecretReference
 from kizami.core.targets.urls import configured_url
 from kizami.local.store.database import open_database
@@ -124,7 +124,7 @@ def points(company_id: str, month: str | None, time_zone: str, as_json: bool, ho
         users = [_fields(item) for item in found]
         print_json({"companyId": company_id, "month": shown_month, "total": total, "users": users})
     else:
-        print_table(_COLUMNS, ([item.user_number, str(item.points), _instant(item.updated_at)] for item in found))
+        print_table(_COLUMNS, ([item.user_number, str(item.points), _updated(item)] for item in found))
     say(f"{company_id} in {shown_month}: {plural(total, 'point')} of {plural(len(found), 'user')}")
 
 
@@ -238,9 +238,9 @@ def _fields(item: UserPoints) -> dict[str, str | int]:
     return {
         "userNumber": item.user_number,
         "points": item.points,
-        "updateTimestamp": _instant(item.updated_at),
+        "updateTimestamp": _updated(item),
     }
 
 
-def _instant(second: int) -> str:
-    return datetime.fromtimestamp(second, UTC).isoformat()[:19] + "Z"
+def _updated(item: UserPoints) -> str:
+    return format_second(from_seconds(item.updated_at))

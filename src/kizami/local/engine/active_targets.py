@@ -17,7 +17,7 @@ from kizami.local.http.fetcher import RequestProfile
 from kizami.local.http.secrets import resolve_headers
 from kizami.local.store.database import open_database, sqlite_errors, transaction
 from kizami.local.store.metrics import ID_SPACE, register_targets
-from kizami.local.store.statements import PlanKey
+from kizami.local.store.rows import PlanKey
 
 LEAST_WAITING = 60  # slots that any host may have waiting to be tried again
 _WAITING_SECONDS = 300.0  # what a host may have waiting is so much of its polls' time, or what its attempts take

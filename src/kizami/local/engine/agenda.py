@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-from kizami.local.store.statements import TakenMessage
+from kizami.local.store.rows import TakenMessage
 
 
 class Agenda:

@@ -21,7 +21,8 @@ from kizami.local.engine.host_limits import Entry, Hosts
 from kizami.local.engine.options import Options
 from kizami.local.engine.write_batch import WriteBatch
 from kizami.local.http.fetcher import Fetcher, Finished
-from kizami.local.store.statements import BACKFILL, LIVE, TakenMessage
+from kizami.local.store.rows import FailedRow, ReturnedRow, StoredRow, TakenMessage
+from kizami.local.store.statements import BACKFILL, LIVE
 
 _CROWDED_MS = 5000  # when an old message that found too long a line is handed out again
 _ERROR_CHARACTERS = 300
@@ -98,7 +99,7 @@ class Collector:
         polled = self._service.get(taken.metric_id)
         if polled is None or polled.target.interval_seconds != taken.seconds:
             # The target was removed, paused or given another interval: nobody expects this slot any more.
-            self.work.removed.append([taken.slot, taken.metric_id])
+            self.work.removed.append(taken.key)
             return
         message = ScheduleMessage(_window(taken.slot, taken.seconds), polled.target.name)
         try:
@@ -144,11 +145,11 @@ class Collector:
                 self.settle(finished)
         for flight in self._flying:
             taken = flight.taken
-            self.work.unanswered.append([taken.slot, taken.metric_id, int(self._clock.milliseconds())])
+            self.work.unanswered.append(ReturnedRow(*taken.key, int(self._clock.milliseconds())))
 
     def give_back(self, taken: TakenMessage) -> None:
         """Back to the queue, as if it had never been handed out; a live one still becomes due at its moment."""
-        self.work.unasked.append([taken.slot, taken.metric_id, taken.due_ms])
+        self.work.unasked.append(ReturnedRow(*taken.key, taken.due_ms))
 
     def _advance(self) -> None:
         for flight in self._hosts.advance():
@@ -168,7 +169,7 @@ class Collector:
     def _postpone(self, flight: AskedMessage) -> None:
         """Back to the queue until the slot's moment."""
         visible_ms = max(flight.taken.due_ms, flight.moment_ms)
-        self.work.unasked.append([flight.taken.slot, flight.taken.metric_id, visible_ms])
+        self.work.unasked.append(ReturnedRow(*flight.taken.key, visible_ms))
 
     def _judge(self, flight: AskedMessage, outcome: Response | ApiError, now_ms: float) -> None:
         try:
@@ -180,10 +181,16 @@ class Collector:
 
     def _keep(self, flight: AskedMessage, count: int, now_ms: float) -> None:
         taken = flight.taken
-        late_ms = max(0, int(flight.asked_ms - taken.due_ms))
-        backfilled = int(taken.priority == BACKFILL)
         self.work.stored.append(
-            [taken.slot, taken.metric_id, count, int(now_ms), late_ms, taken.attempts + 1, backfilled]
+            StoredRow(
+                slot=taken.slot,
+                metric_id=taken.metric_id,
+                value=count,
+                collected_ms=int(now_ms),
+                late_ms=max(0, int(flight.asked_ms - taken.due_ms)),
+                receives=taken.attempts + 1,
+                backfilled=taken.priority == BACKFILL,
+            )
         )
         self.tally.answered += 1
         self.failures.succeeded(flight.message.metric, now_ms)
@@ -199,11 +206,11 @@ class Collector:
             self._retry(flight.taken, attempts, int(now_ms + wait * 1000), error)
 
     def _retry(self, taken: TakenMessage, attempts: int, visible_ms: int, error: KizamiError) -> None:
-        self.work.failed.append([taken.slot, taken.metric_id, visible_ms, attempts, _words(error)])
+        self.work.failed.append(FailedRow(*taken.key, visible_ms, attempts, _words(error)))
 
     def _bury(self, taken: TakenMessage, attempts: int, error: KizamiError) -> None:
         self.tally.dead += 1
-        self.work.buried.append([taken.slot, taken.metric_id, taken.due_ms, attempts, _words(error)])
+        self.work.buried.append(FailedRow(*taken.key, taken.due_ms, attempts, _words(error)))
 
     def _turn_away(self, flight: AskedMessage, now_ms: float) -> None:
         """The host's line is too long: back to the queue without an attempt; a live message is live no more."""
@@ -213,7 +220,7 @@ class Collector:
             self.failures.failed(flight.message.metric, error, now_ms)
             self._retry(taken, taken.attempts, visible_ms, error)
         else:
-            self.work.unasked.append([taken.slot, taken.metric_id, visible_ms])
+            self.work.unasked.append(ReturnedRow(*taken.key, visible_ms))
 
 
 @lru_cache(maxsize=1024)

@@ -36,7 +36,8 @@ from kizami.local.engine.writer import LATE_MS, QueueLimits, Writer, WriterTurn
 from kizami.local.http.fetcher import Fetcher
 from kizami.local.http.wakeup import WakeUp
 from kizami.local.store import statements
-from kizami.local.store.statements import LIVE, PlanKey, TakenMessage
+from kizami.local.store.rows import PlanKey, SlotKey, StoredRow, TakenMessage
+from kizami.local.store.statements import LIVE
 
 JUMP_MS = 1000  # the clocks have parted by more: the wall clock was set, or the machine slept
 STALL_MS = 5000  # a turn took longer: the process was stopped
@@ -96,7 +97,7 @@ class Engine:
         self._names: dict[int, str] = {}  # also of those that have left: their last answers may still come in
         self._plan: set[PlanKey] = set()
         self._agenda = Agenda()
-        self._in_hand: set[tuple[int, int]] = set()
+        self._in_hand: set[SlotKey] = set()
         self._deliveries: deque[WriterTurn] = deque()
         self._stopping = False
         self._wakeup = WakeUp()
@@ -164,7 +165,7 @@ class Engine:
         """What was planned for targets as they were, in this run or the last, would take the new plan's place."""
         plan = self._plan = {polled.plan_key for polled in self._service.values()}
         in_hand = list(self._agenda.clear())
-        self._in_hand.difference_update((taken.slot, taken.metric_id) for taken in in_hand)
+        self._in_hand.difference_update(taken.key for taken in in_hand)
         for taken in in_hand:
             self._accept(taken)
         now_ms = int(self._clock.milliseconds())
@@ -277,7 +278,7 @@ class Engine:
                 self._accept(taken)
 
     def _accept(self, taken: TakenMessage) -> None:
-        key = (taken.slot, taken.metric_id)
+        key = taken.key
         # Handed out a second time: its visibility ran out meanwhile, or the first time could not be written.
         if key in self._in_hand or self._is_unplanned(taken):
             return
@@ -293,10 +294,10 @@ class Engine:
         """Whether it was handed out while `drop_unplanned`, which takes it off the queue, was on its way."""
         return self._live and taken.priority == LIVE and taken.plan_key not in self._plan
 
-    def _as_shown(self, row: list[int]) -> StoredRecord:
-        slot, metric_id, count, collected_ms, late_ms, receives, backfilled = row
-        record = MetricRecord(self._names[metric_id], from_seconds(slot), count, from_ms(collected_ms))
-        return StoredRecord(record, late_ms, receives, bool(backfilled))
+    def _as_shown(self, row: StoredRow) -> StoredRecord:
+        name, slot, collected_at = self._names[row.metric_id], from_seconds(row.slot), from_ms(row.collected_ms)
+        record = MetricRecord(name, slot, row.value, collected_at)
+        return StoredRecord(record, row.late_ms, row.receives, row.backfilled)
 
     def _close(self) -> None:
         self._stopping = True

@@ -13,6 +13,7 @@ from kizami.core.epoch import from_ms, to_seconds
 from kizami.core.sender import plan_minute
 from kizami.core.targets.target import Target
 from kizami.local.engine.active_targets import ActiveTarget
+from kizami.local.store.rows import SentRow
 
 MINUTE_MS = 60_000
 _READY_MS = 45_000  # a minute's plan is complete this long after the minute before it began
@@ -28,8 +29,8 @@ class Sender:
         self._minute_ms = int(start_ms // MINUTE_MS) * MINUTE_MS
         self._planned = 0  # of the targets, for that minute
 
-    def next_rows(self, now_ms: float) -> list[list[int]]:
-        """The messages that should go onto the queue now, as elements of `queue.send_batch`."""
+    def next_rows(self, now_ms: float) -> list[SentRow]:
+        """The messages that should go onto the queue now."""
         count = min(self._wanted(now_ms) - self._planned, _CHUNK)
         if count <= 0:
             return []
@@ -54,10 +55,10 @@ class Sender:
         share = (now_ms - (self._minute_ms - MINUTE_MS)) / _READY_MS
         return min(len(self._polled), int(share * len(self._polled)) + 1) if share > 0 else 0
 
-    def _rows(self, polled: ActiveTarget) -> list[list[int]]:
+    def _rows(self, polled: ActiveTarget) -> list[SentRow]:
         seconds, offset_ms = polled.target.interval_seconds, polled.offset_ms
         return [
-            [slot, polled.metric_id, seconds, tick_ms + offset_ms, tick_ms + offset_ms]
+            SentRow(slot, polled.metric_id, seconds, tick_ms + offset_ms)
             for slot, tick_ms in _ticks(self._minute_ms, seconds, polled.target.lag_seconds)
             if tick_ms > self._start_ms
         ]

@@ -15,7 +15,8 @@ from typing import Protocol
 import apsw
 
 from kizami.local.store import statements
-from kizami.local.store.statements import BACKFILL, RETRY, TakenMessage
+from kizami.local.store.rows import TakenMessage
+from kizami.local.store.statements import BACKFILL, RETRY
 
 _OVERFLOW_MS = 5000  # how often it is looked whether a host has too much waiting
 _BURIED_AT_ONCE = 5000  # so that no transaction takes long

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import apsw
 
 from kizami.local.store import statements
-from kizami.local.store.statements import LIVE, Rows
+from kizami.local.store.rows import FailedRow, OfSlot, ReturnedRow, SentRow, SlotKey, StoredRow
+from kizami.local.store.statements import LIVE
 
 Change = Callable[[apsw.Connection], None]
 
 
 @dataclass(slots=True)
 class WriteBatch:
-    """What the next transaction has to write; the columns are those of `statements`.
+    """What the next transaction has to write.
 
+    `buried` become dead letters, `removed` are expected by nobody any more; `unasked` go back to the queue without
+    a request, `unanswered` after one whose answer was not waited for.
     `afterwards` is for the loop to call once all of it, and whatever was handed over before, is durable.
     """
 
     changes: list[Change] = field(default_factory=list)
     afterwards: list[Callable[[], None]] = field(default_factory=list)
-    stored: Rows = field(default_factory=list)
-    sent: Rows = field(default_factory=list)
-    failed: Rows = field(default_factory=list)
-    buried: Rows = field(default_factory=list)
-    removed: Rows = field(default_factory=list)
-    unasked: Rows = field(default_factory=list)
-    unanswered: Rows = field(default_factory=list)
+    stored: list[StoredRow] = field(default_factory=list)
+    sent: list[SentRow] = field(default_factory=list)
+    failed: list[FailedRow] = field(default_factory=list)
+    buried: list[FailedRow] = field(default_factory=list)
+    removed: list[SlotKey] = field(default_factory=list)
+    unasked: list[ReturnedRow] = field(default_factory=list)
+    unanswered: list[ReturnedRow] = field(default_factory=list)
 
     def __len__(self) -> int:
         return sum(map(len, self._lists()))
@@ -39,11 +42,19 @@ class WriteBatch:
         for mine, theirs in zip(self._lists(), later._lists(), strict=True):
             mine.extend(theirs)
 
-    def settled(self) -> Iterator[tuple[int, int]]:
-        """The slot and metric of every message that is in nobody's hands once this is written."""
-        for rows in (self.stored, self.failed, self.buried, self.removed, self.unasked, self.unanswered):
+    def settled(self) -> Iterator[SlotKey]:
+        """The messages that are handed out no more once this is written."""
+        settled: tuple[Sequence[OfSlot], ...] = (
+            self.stored,
+            self.failed,
+            self.buried,
+            self.removed,
+            self.unasked,
+            self.unanswered,
+        )
+        for rows in settled:
             for row in rows:
-                yield row[0], row[1]
+                yield SlotKey(row.slot, row.metric_id)
 
     def _lists(self) -> list[list[Any]]:
         return [getattr(self, name) for name in self.__slots__]

@@ -24,7 +24,8 @@ from kizami.local.engine.waiting_lines import HostRoom, WaitingLines
 from kizami.local.engine.write_batch import Change, WriteBatch
 from kizami.local.store import statements
 from kizami.local.store.database import explain, open_database, sqlite_errors, transaction
-from kizami.local.store.statements import LIVE, TakenMessage
+from kizami.local.store.rows import TakenMessage
+from kizami.local.store.statements import LIVE
 from kizami.local.store.write_ahead_log import LogWatch
 
 LATE_MS = 5000  # a live message that nobody asked for by then is backfill
@@ -211,10 +212,10 @@ class Writer:
             return []
         until_ms = now_ms + LOOK_AHEAD_MS
         planned = [
-            TakenMessage(slot, metric_id, seconds, LIVE, due_ms, 0)
+            TakenMessage(row.slot, row.metric_id, row.seconds, LIVE, row.due_ms, attempts=0)
             for work in self._unwritten
-            for slot, metric_id, seconds, due_ms, _ in work.sent
-            if due_ms <= until_ms
+            for row in work.sent
+            if row.due_ms <= until_ms
         ]
         try:
             return planned + statements.live_by(self._connection, until_ms, _LIVE_LIMIT)

@@ -17,6 +17,7 @@ from kizami.core.ports import Clock
 from kizami.local.store import statements
 from kizami.local.store.database import open_database, sqlite_errors, transaction
 from kizami.local.store.metrics import KnownMetric, register_slot
+from kizami.local.store.rows import SentRow
 from kizami.local.store.statements import BACKFILL
 
 PIECE = 1000  # messages in one transaction of a verb, so that the daemon never waits long for its turn
@@ -53,11 +54,11 @@ class BackfillQueue:
         return register_slot(self._connection, message.metric, window.start, int(window.seconds))
 
 
-def _row(message: ScheduleMessage, metric: KnownMetric) -> list[int]:
-    """A row for `statements.send`, visible since its slot's moment.
+def _row(message: ScheduleMessage, metric: KnownMetric) -> SentRow:
+    """The message, to be handed out from its slot's moment on.
 
     Whatever the clock says now, a past slot is asked for at once, one that is not due yet waits for its moment.
     """
     slot = to_seconds(message.window.start)
     due_ms = (slot + metric.lag_seconds) * 1000
-    return [slot, metric.id, int(message.window.seconds), due_ms, due_ms]
+    return SentRow(slot, metric.id, int(message.window.seconds), due_ms)

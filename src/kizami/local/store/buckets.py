@@ -10,6 +10,7 @@ from typing import Any
 import apsw
 
 from kizami.core.epoch import from_seconds, to_seconds
+from kizami.core.slots import floor_to_second
 from kizami.home.values import Bucket
 from kizami.local.store.metrics import KnownMetric
 from kizami.local.store.schema import TALLY_SECONDS
@@ -44,7 +45,7 @@ def read_buckets(
 
     They are whole, ascending, and those without a record are left out.
     """
-    first = to_seconds(start.replace(microsecond=0)) // seconds * seconds
+    first = to_seconds(floor_to_second(start)) // seconds * seconds
     last = -(-to_seconds(end) // seconds) * seconds
     bounds = {"start": first, "end": last, "seconds": seconds, "metric": metric.id, "step": metric.step_seconds}
     sql = _FROM_SLOTS if seconds % TALLY_SECONDS else _FROM_TALLIES

@@ -62,14 +62,6 @@ class DeadLetters:
             rows = self._connection.execute(sql, (metric, to_seconds(start), to_seconds(end)))
             return [_dead_letter(row) for row in rows]
 
-    def of_slot(self, metric: str, slot: datetime) -> DeadLetter | None:
-        """The dead letter of one slot, if it is dead."""
-        with sqlite_errors(QueueError, self._path):
-            row = self._connection.execute(
-                _SELECT + "WHERE name = ? AND d.slot = ?", (metric, to_seconds(slot))
-            ).fetchone()
-        return _dead_letter(row) if row else None
-
     def redrive(self, letters: Iterable[DeadLetter]) -> int:
         """Put them back on the queue with a fresh count of receives; how many went back."""
         return self._settle(letters, back_on_queue=True)

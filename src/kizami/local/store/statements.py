@@ -8,32 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import apsw
 
+from kizami.local.store.rows import FailedRow, OfSlot, PlanKey, ReturnedRow, SentRow, StoredRow, TakenMessage
+
 LIVE, RETRY, BACKFILL = 0, 1, 2
 LONGEST_WAIT_MS = 3_600_000  # between two attempts: as long as `Retry-After` may ask for
-
-Rows = list[list[Any]]
-PlanKey = tuple[int, int, int]  # a metric, its interval, and how many ms after its start a slot is asked for
-
-
-class TakenMessage(NamedTuple):
-    """A message handed out, in the database's units; `attempts` counts the requests sent for it so far."""
-
-    slot: int
-    metric_id: int
-    seconds: int
-    priority: int
-    due_ms: int
-    attempts: int
-
-    @property
-    def plan_key(self) -> PlanKey:
-        """What it has in common with all live messages of its target."""
-        return self.metric_id, self.seconds, self.due_ms - 1000 * self.slot
-
 
 # In the statements below ?1 is a JSON array of [slot, metric_id, …].
 _THESE = "(slot, metric_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1))"
@@ -47,12 +29,11 @@ ON CONFLICT DO NOTHING
 
 _SEND = """
 WITH entry AS MATERIALIZED (
-    SELECT value ->> 0 AS slot, value ->> 1 AS metric_id, value ->> 2 AS seconds,
-           value ->> 3 AS due_ms, value ->> 4 AS visible_ms
+    SELECT value ->> 0 AS slot, value ->> 1 AS metric_id, value ->> 2 AS seconds, value ->> 3 AS due_ms
     FROM json_each(?1)
 )
 INSERT INTO messages (slot, metric_id, seconds, priority, due_ms, visible_ms, sent_ms)
-SELECT slot, metric_id, seconds, ?2, due_ms, visible_ms, ?3 FROM entry
+SELECT slot, metric_id, seconds, ?2, due_ms, due_ms, ?3 FROM entry
 WHERE NOT EXISTS (SELECT 1 FROM slots AS s WHERE s.slot = entry.slot AND s.metric_id = entry.metric_id)
   AND NOT EXISTS (SELECT 1 FROM dead_letters AS d WHERE d.slot = entry.slot AND d.metric_id = entry.metric_id)
 ON CONFLICT DO UPDATE SET priority = excluded.priority, due_ms = excluded.due_ms, visible_ms = excluded.visible_ms
@@ -131,19 +112,19 @@ ORDER BY slot LIMIT ?2
 """
 
 
-def _keys(rows: Sequence[Sequence[Any]]) -> str:
-    return json.dumps([row[:2] for row in rows])
+def _keys(rows: Sequence[OfSlot]) -> str:
+    return json.dumps([(row.slot, row.metric_id) for row in rows])
 
 
-def store(connection: apsw.Connection, rows: Rows) -> None:
-    """Store [slot, metric_id, count, collected_ms, late_ms, receives, backfilled] and acknowledge the messages."""
+def store(connection: apsw.Connection, rows: Sequence[StoredRow]) -> None:
+    """Store these unless their slots have a record, and acknowledge the messages."""
     stored = (json.dumps(rows),)
     connection.execute(_STORE, stored)
     connection.execute(_REMOVE, stored)
 
 
-def send(connection: apsw.Connection, rows: Rows, priority: int, sent_ms: int) -> int:
-    """Put [slot, metric_id, seconds, due_ms, visible_ms] on the queue; how many of them were missing until now.
+def send(connection: apsw.Connection, rows: Sequence[SentRow], priority: int, sent_ms: int) -> int:
+    """Put these on the queue; how many of them were missing until now.
 
     One that is there already stays as it is, but backfill that a clock which was ahead has asked for is live when
     its moment is planned.
@@ -180,7 +161,7 @@ def hand_out(connection: apsw.Connection, messages: Sequence[TakenMessage], hidd
     connection.execute(_HAND_OUT, (_keys(messages), hidden_until_ms))
 
 
-def drop(connection: apsw.Connection, rows: Sequence[Sequence[Any]], now_ms: int) -> None:
+def drop(connection: apsw.Connection, rows: Sequence[OfSlot], now_ms: int) -> None:
     """Take these off the queue: nobody expects them (any more). What was redriven is a dead letter again."""
     _drop(connection, _THESE, _keys(rows), now_ms)
 
@@ -190,17 +171,17 @@ def _drop(connection: apsw.Connection, which: str, these: str, now_ms: int) -> N
     connection.execute(f"DELETE FROM messages WHERE {which}", (these,))
 
 
-def fail(connection: apsw.Connection, rows: Rows) -> None:
-    """Hand [slot, metric_id, visible_ms, attempts, error] out again from `visible_ms` on."""
+def fail(connection: apsw.Connection, rows: Sequence[FailedRow]) -> None:
+    """Note the failures; the messages may be handed out again from their `visible_ms` on."""
     connection.execute(_FAIL, (json.dumps(rows),))
 
 
-def give_back(connection: apsw.Connection, rows: Rows, *, asked: bool) -> None:
-    """Put [slot, metric_id, visible_ms] back unsettled; with `asked` a request was sent, which counts."""
+def give_back(connection: apsw.Connection, rows: Sequence[ReturnedRow], *, asked: bool) -> None:
+    """Put these back unsettled; with `asked` a request was sent, which counts."""
     connection.execute(_GIVE_BACK, (json.dumps(rows), int(asked)))
 
 
-def bury(connection: apsw.Connection, rows: Sequence[Sequence[Any]], now_ms: int) -> None:
+def bury(connection: apsw.Connection, rows: Sequence[OfSlot], now_ms: int) -> None:
     """Make these dead letters, with their last error as the reason."""
     keys = _keys(rows)
     connection.execute(_BURY.format(which=_THESE), (keys, now_ms))
@@ -217,9 +198,9 @@ def bury_oldest_retried(
     connection: apsw.Connection, metric_ids: Collection[int], count: int, reason: str, now_ms: int
 ) -> int:
     """Make the oldest retried messages of these metrics dead letters, for `reason`; how many there were."""
-    found = connection.execute(_OLDEST_RETRIED, (json.dumps(list(metric_ids)), count)).fetchall()
+    found: list[Any] = connection.execute(_OLDEST_RETRIED, (json.dumps(list(metric_ids)), count)).fetchall()
     rows = [
-        [slot, metric_id, 0, attempts, f"{reason}; its last error: {error}" if error else reason]
+        FailedRow(slot, metric_id, 0, attempts, f"{reason}; its last error: {error}" if error else reason)
         for slot, metric_id, attempts, error in found
     ]
     fail(connection, rows)

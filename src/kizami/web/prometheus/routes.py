@@ -8,7 +8,7 @@ import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qs
@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from kizami.core.epoch import to_ms
 from kizami.core.errors import InvalidInput, KizamiError
 from kizami.core.ports import Clock
 from kizami.core.slots import parse_iso8601, shorten
@@ -33,7 +34,6 @@ API_VERSION = "2.24.0"
 MAX_POINTS = 11_000
 MAX_SELECTORS = 10
 MAX_PARAMETERS = 100
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Parameters = Mapping[str, list[str]]
 
@@ -148,7 +148,7 @@ def answer_query(source: Home, question: Question) -> dict[str, Any]:
     """The value of a query at one moment."""
     parameters = question.parameters
     expression = parse_query(_required(parameters, "query"))
-    time_ms = read_time(parameters["time"][0], "time") if "time" in parameters else _ms(question.now)
+    time_ms = read_time(parameters["time"][0], "time") if "time" in parameters else to_ms(question.now)
     samples = Samples(source, question.budget)
     if isinstance(expression, Selector) and expression.range_ms is not None:
         return {"resultType": "matrix", "result": _raw(expression, samples, time_ms)}
@@ -235,7 +235,7 @@ def read_time(text: str, field: str) -> int:
     try:
         seconds = float(text)
     except ValueError:
-        return _ms(parse_iso8601(text, field))
+        return to_ms(parse_iso8601(text, field))
     if not 0 <= seconds < 2.5e11:
         raise InvalidInput(field, f"{shorten(text)} is not a time from 1970 on")
     return round(seconds * 1000)
@@ -262,7 +262,3 @@ def sample_text(value: float) -> str:
     if math.isnan(value):
         return "NaN"
     return str(int(value)) if value.is_integer() and abs(value) < 1e21 else repr(value)
-
-
-def _ms(instant: datetime) -> int:
-    return (instant - _EPOCH) // timedelta(milliseconds=1)

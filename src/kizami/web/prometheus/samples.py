@@ -11,9 +11,10 @@ import math
 import statistics
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from operator import mul
 
+from kizami.core.epoch import from_ms, to_ms
 from kizami.core.messages import MetricRecord
 from kizami.home.chart import TALLIED_SECONDS
 from kizami.home.port import Home, KnownTarget
@@ -28,7 +29,6 @@ _TALLIED_MS = TALLIED_SECONDS * 1000
 # What is read at once: then it is seen whether there is time for more.
 _RECORDS_AT_ONCE = 1000
 _BUCKETS_AT_ONCE_MS = 7 * 86_400_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST_MS = 253_000_000_000_000  # in the year 9987
 
 
@@ -55,7 +55,7 @@ class Samples:
         """The value that is valid at each of the times."""
         interval_ms = target.interval_seconds * 1000
         newest = self._newest.get(target.name)
-        newest_ms = None if newest is None else _ms(newest) + interval_ms
+        newest_ms = None if newest is None else to_ms(newest) + interval_ms
         patience_ms = target.lag_seconds * 1000 + 2 * interval_ms
         ends = []
         for time_ms in times_ms:
@@ -77,7 +77,7 @@ class Samples:
             records.append(record)
             if len(records) % _RECORDS_AT_ONCE == 0:
                 self.budget.check()
-        return [_ms(record.slot) + interval_ms for record in records], [float(each.count) for each in records]
+        return [to_ms(record.slot) + interval_ms for record in records], [float(each.count) for each in records]
 
     def over(
         self, target: KnownTarget, times_ms: Sequence[int], range_ms: int, function: str, parameter: float
@@ -97,7 +97,7 @@ class Samples:
     def _over_buckets(self, target: KnownTarget, times_ms: Sequence[int], range_ms: int, function: str) -> Values:
         self._afford(times_ms, range_ms // _TALLIED_MS, _BUCKET_WEIGHT)
         buckets = self._buckets(target, times_ms[0] - range_ms, times_ms[-1])
-        starts = [_ms(bucket.start) for bucket in buckets]
+        starts = [to_ms(bucket.start) for bucket in buckets]
         result: Values = []
         for time_ms in times_ms:
             self.budget.check()
@@ -180,9 +180,5 @@ def labels_of(target: KnownTarget) -> dict[str, str]:
     return {NAME_LABEL: target.name, "job": "kizami"}
 
 
-def _ms(instant: datetime) -> int:
-    return (instant - _EPOCH) // timedelta(milliseconds=1)
-
-
 def _instant(milliseconds: int) -> datetime:
-    return _EPOCH + timedelta(milliseconds=min(max(milliseconds, 0), _LATEST_MS))
+    return from_ms(min(max(milliseconds, 0), _LATEST_MS))

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
 from kizami.core.errors import InvalidInput
-from kizami.core.slots import Window, format_instant, parse_duration, parse_iso8601, shorten
+from kizami.core.slots import Window, format_second, parse_duration, parse_iso8601, shorten
 from kizami.core.targets.target import require_metric
 from kizami.home.chart import MAX_RANGE_SECONDS, RANGES
 from kizami.home.snapshot import TargetCondition
@@ -78,7 +78,7 @@ _FIELDS = {
 def _text(value: object) -> str:
     if isinstance(value, TargetCondition):
         return value.value
-    return format_instant(value.replace(microsecond=0)) if isinstance(value, datetime) else str(value)
+    return format_second(value) if isinstance(value, datetime) else str(value)
 
 
 def read_view(query: Mapping[str, str]) -> View:

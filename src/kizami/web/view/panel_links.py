@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import chain
 from urllib.parse import urlencode
 
-from kizami.core.slots import format_instant
+from kizami.core.slots import format_second
 from kizami.home.grid import grid_window
 from kizami.web.view.address import View
 
@@ -50,11 +50,7 @@ def _zoom(view: View) -> dict[str, str]:
 
 
 def _between(start: datetime, end: datetime) -> dict[str, str]:
-    return {"from": _whole(start), "to": _whole(end)}
-
-
-def _whole(instant: datetime) -> str:
-    return format_instant(instant.replace(microsecond=0))
+    return {"from": format_second(start), "to": format_second(end)}
 
 
 def _twins(panel: str, query: dict[str, str], command: str) -> PanelLinks:

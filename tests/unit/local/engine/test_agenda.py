@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kizami.local.engine.agenda import Agenda
-from kizami.local.store.statements import LIVE, TakenMessage
+from kizami.local.store.rows import TakenMessage
+from kizami.local.store.statements import LIVE
 
 
 def taken(due_ms: int, metric_id: int = 0) -> TakenMessage:

@@ -15,6 +15,7 @@ from kizami.local.engine.active_targets import ActiveTarget, offset_ms
 from kizami.local.engine.sender import Sender
 from kizami.local.http.fetcher import RequestProfile
 from kizami.local.store.metrics import ID_SPACE, metric_id
+from kizami.local.store.rows import SentRow
 
 START = datetime(2025, 12, 2, 10, 23, 31, 250_000, tzinfo=UTC)
 START_MS = to_ms(START)
@@ -26,7 +27,7 @@ def polled(ordinal: int, **settings: int) -> ActiveTarget:
     return ActiveTarget(target, number, offset_ms(target, number), "host", RequestProfile(1, (), direct=True))
 
 
-def rows_until(planner: Sender, until_ms: float, step_ms: int = 100) -> list[tuple[float, list[int]]]:
+def rows_until(planner: Sender, until_ms: float, step_ms: int = 100) -> list[tuple[float, SentRow]]:
     """What the planner gives when it is asked every `step_ms`, with the moment it gave it."""
     rows = []
     for now_ms in range(START_MS, int(until_ms), step_ms):
@@ -38,7 +39,7 @@ def rows_until(planner: Sender, until_ms: float, step_ms: int = 100) -> list[tup
 def test_every_tick_after_the_start_is_planned_once_as_the_sender_plans_it() -> None:
     targets = [polled(n) for n in range(50)]
     rows = [row for _, row in rows_until(Sender(targets, START_MS), START_MS + 150_000)]
-    found = {(slot, number) for slot, number, *_ in rows}
+    found = {(row.slot, row.metric_id) for row in rows}
     assert len(found) == len(rows)
     for each in targets:
         for minute in range(3):
@@ -52,16 +53,16 @@ def test_a_message_is_due_at_its_tick_and_its_place_within_the_interval() -> Non
     each = polled(1)
     rows = [row for _, row in rows_until(Sender([each], START_MS), START_MS + 60_000)]
     assert each.offset_ms == 2500
-    for slot, _, seconds, due_ms, visible_ms in rows:
-        assert seconds == 5
-        assert due_ms == visible_ms == (slot + each.target.lag_seconds) * 1000 + 2500
+    for row in rows:
+        assert row.seconds == 5
+        assert row.due_ms == (row.slot + each.target.lag_seconds) * 1000 + 2500
 
 
 def test_messages_are_on_the_queue_well_before_they_are_due_once_it_runs() -> None:
     targets = [polled(n) for n in range(1000)]
     rows = rows_until(Sender(targets, START_MS), START_MS + 150_000)
     minute_after_start = START_MS - START_MS % 60_000 + 60_000
-    assert all(due - now >= 10_000 for now, (_, _, _, due, _) in rows if due >= minute_after_start + 60_000)
+    assert all(row.due_ms - now >= 10_000 for now, row in rows if row.due_ms >= minute_after_start + 60_000)
 
 
 def test_planning_is_spread_and_never_a_burst() -> None:
