@@ -11,7 +11,7 @@ from infra.aggregating import Aggregating
 from infra.schedule import SubMinuteSchedule
 
 HALF = 12  # of a dashboard's 24 columns
-STORED, RUN_ENDED = 'message = "record stored"', 'code = "AGGREGATION-012"'
+STORED, RUN_ENDED = 'event = "slot.stored"', 'event = "aggregation.end"'
 
 
 def add_widgets(

@@ -237,7 +237,7 @@ def test_a_paused_target_rests_over_a_restart_and_is_caught_up_with_when_resumed
         page.get_by_role("button", name="Pause").click()
         page.locator("#dialog-confirm").click()
         expect(page.locator("#targets .state")).to_have_text(re.compile("^paused for"))
-        running.daemon.wait_for_log("the new configuration is in force")
+        running.daemon.wait_for_event("config.applied")
         running.daemon.stop()
         expect(page.locator("#live")).to_have_attribute("data-state", "lost")
         rows = len(running.daemon.rows)
@@ -264,7 +264,7 @@ def test_the_dashboard_can_be_left_out_and_never_keeps_up_from_collecting(tmp_pa
         with Daemon(tmp_path, *arguments) as daemon:
             if option == "--no-dashboard":
                 daemon.wait_for_rows(1)
-                assert not any("dashboard" in line["message"] for line in daemon.log())
+                assert not any(line["event"].startswith("dashboard.") for line in daemon.log())
             else:
                 # Whoever asks for a port wants that one.
                 assert daemon.wait() == 3

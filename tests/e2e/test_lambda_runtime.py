@@ -73,7 +73,7 @@ def test_the_sender_sends_its_minute_to_sqs(moto_endpoint: str, monkeypatch: pyt
     url = create_queue(moto_endpoint)
     with deployed("kizami.aws.sender.handler", QUEUE_URL=url, **environment(moto_endpoint)) as sender:
         assert sender.invoke(scheduled_event("2025-12-02T10:23:07Z")) == {"sent": 12, "failed": 0}
-        assert [line["message"] for line in sender.log_lines(13)] == ["minute planned"] + ["message sent"] * 12
+        assert [line["event"] for line in sender.log_lines(13)] == ["minute.planned"] + ["message.sent"] * 12
     assert [received.body for received in SqsQueue(url).receive(10)] == [MESSAGE]
 
 
@@ -90,12 +90,7 @@ def test_the_collector_asks_the_mock_api_and_writes_to_dynamodb(
             lines = collector.log_lines(4)
     (record,) = DynamoDbMetricStore(table).query("ai_response_count", SLOT, SLOT + timedelta(minutes=1))
     assert (record.slot, record.count) == (SLOT, 23 % 11)
-    assert [line["message"].split(":")[0] for line in lines] == [
-        "calling the API",
-        "record stored",
-        "calling the API",
-        "duplicate",
-    ]
+    assert [line["event"] for line in lines] == ["api.called", "slot.stored", "api.called", "slot.duplicate"]
 
 
 def test_a_failure_reaches_lambda_as_the_functions_error_without_a_secret(moto_endpoint: str) -> None:

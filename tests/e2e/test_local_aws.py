@@ -80,16 +80,16 @@ class Timeline:
 
     def refused(self) -> list[dict[str, Any]]:
         """What the Collector says of the minute's slots while the API fails."""
-        lines = self.log("collector", message="not collected", detail="status 500, expected 200")
+        lines = self.log("collector", event="slot.failed", detail="status 500, expected 200")
         return [line for line in lines if line["from"] in slots_of_minute(self.minute)]
 
     def denied(self) -> list[dict[str, Any]]:
         """What the Collector says when it may not write."""
-        return self.log("collector", message="not collected", error="StoreError")
+        return self.log("collector", event="slot.failed", error="StoreError")
 
     def fired(self) -> set[datetime]:
         """The minutes for which the rule itself, and not the test, has called the Sender."""
-        times = [parse_instant(line["time"]) for line in self.log("sender", message="minute planned")]
+        times = [parse_instant(line["time"]) for line in self.log("sender", event="minute.planned")]
         return {floor_to_minute(moment) for moment in times if moment.second or moment > self.minute}
 
 
@@ -198,7 +198,7 @@ def test_two_senders_at_once_store_each_slot_once(timeline: Timeline) -> None:
     wait_for_rows(timeline, slots)
 
     def stored() -> list[str]:
-        lines = timeline.log("collector", message="record stored")
+        lines = timeline.log("collector", event="slot.stored")
         return sorted(line["slotTime"] for line in lines if line["slotTime"] in slots)
 
     wait_until(lambda: len(stored()) >= len(slots), PATIENCE_SECONDS, "a line for each record")
@@ -215,7 +215,7 @@ def test_a_sender_without_permission_says_so_and_counts_as_failed(timeline: Time
     assert "none of 12 messages was sent: SendMessageBatch: AccessDenied" in timeline.failed_send["errorMessage"]
     slots = slots_of_minute(timeline.unsent_minute)
     # The rule may have called it meanwhile, for another minute.
-    lines = [line for line in timeline.log("sender", message="message not sent") if line["from"] in slots]
+    lines = [line for line in timeline.log("sender", event="message.failed") if line["from"] in slots]
     assert [line["from"] for line in lines] == slots
     assert all("not authorized to perform: sqs:" in line["detail"] for line in lines)
 

@@ -267,7 +267,7 @@ def test_a_run_that_was_killed_is_delivered_again_and_completes_the_day(story: S
 
 def test_the_dispatcher_sends_one_message_for_each_company_that_has_a_key(story: Story) -> None:
     assert story.dispatched == {"sent": 4}
-    (line,) = [line for line in story.stack.log_lines("dispatcher") if line["message"] == "companies dispatched"]
+    (line,) = [line for line in story.stack.log_lines("dispatcher") if line["event"] == "companies.dispatched"]
     assert (line["sent"], line["failed"]) == (4, 0)
     for company_id in ("acme", "beta"):
         story.wait_for_end(company_id)

@@ -64,7 +64,7 @@ def test_200_targets_store_every_slot_of_two_minutes(stack: DeployedStack) -> No
 
 def reports(stack: DeployedStack) -> list[dict[str, Any]]:
     """What the Sender says at the end of each minute."""
-    return [line for line in stack.log_lines("sender") if line["message"] == "messages sent"]
+    return [line for line in stack.log_lines("sender") if line["event"] == "messages.sent"]
 
 
 def all_rows(stack: DeployedStack) -> set[tuple[str, str]]:

@@ -335,7 +335,7 @@ def test_a_signal_ends_kizami_mock_cleanly_even_with_a_client_connected(
         output, errors = process.communicate(timeout=90)
     assert (process.returncode, output) == (code, "")
     (line,) = errors.strip().splitlines()  # Click ends the line of a terminal's ^C
-    assert json.loads(line)["message"] == "request answered"
+    assert json.loads(line)["event"] == "request.answered"
 
 
 def test_kizami_mock_on_a_port_in_use_says_so_in_a_line(kizami_mock: StartMock, taken_port: int) -> None:

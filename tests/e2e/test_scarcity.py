@@ -47,11 +47,11 @@ def test_clients_for_whom_there_is_no_descriptor_wait_and_the_log_says_so_once(t
         (tmp_path / "kizami.toml").write_text(toml([target("calls", server.url)]))
         with Daemon(tmp_path, "--dashboard-port", "0") as daemon:
             daemon.wait_for_rows(1)
-            place = urlsplit(daemon.wait_for_log("the dashboard is served")["url"])
+            place = urlsplit(daemon.wait_for_event("dashboard.served")["url"])
             with files_limited(daemon, open_files(daemon)):
                 client = http.client.HTTPConnection(place.hostname or "", place.port or 0, timeout=120)
                 client.request("GET", "/api/v1/status")
-                line = daemon.wait_for_log("clients have to wait")
+                line = daemon.wait_for_event("clients.waiting")
                 daemon.wait_for_rows(len(daemon.rows) + 3)  # polling goes on
             assert client.getresponse().status in (200, 404)  # and it is served in the end
             client.close()
@@ -86,10 +86,10 @@ def test_sixty_names_that_hang_touch_nobody_else_and_no_stop(tmp_path: Path, sil
         (tmp_path / "kizami.toml").write_text(toml([{**each, "timeout": 2} for each in hanging] + healthy))
         with Daemon(tmp_path, "--no-dashboard", wrapper=private_names(tmp_path)) as daemon:
             wait_for(lambda: answered_by(daemon) >= {"a_name", "an_address"}, "both healthy targets")
-            daemon.wait_for_log("a target fails")
+            daemon.wait_for_event("target.failing")
             daemon.wait_for_rows(len(daemon.rows) + 6)
             assert daemon.stop() == 0
-            failing = {line["metric"] for line in daemon.log() if line["message"] == "a target fails"}
+            failing = {line["metric"] for line in daemon.log() if line["event"] == "target.failing"}
     assert failing
     assert failing.isdisjoint({"a_name", "an_address"})
 
@@ -112,11 +112,11 @@ def test_more_hosts_than_descriptors_are_all_stored(tmp_path: Path) -> None:
         with Daemon(
             tmp_path, "--no-dashboard", wrapper=["sh", "-c", 'ulimit -n 200 && exec "$@"', "sh"]
         ) as daemon:
-            line = daemon.wait_for_log("more hosts than connections that can be kept")
+            line = daemon.wait_for_event("connections.scarce")
             rows = daemon.wait_for_rows(600)
             assert daemon.stop() == 0
-            messages = [line["message"] for line in daemon.log()]
+            events = [line["event"] for line in daemon.log()]
     assert "LimitNOFILE" in line["remedy"]
-    assert "a target fails" not in messages
-    assert len(messages) < 30
+    assert "target.failing" not in events
+    assert len(events) < 30
     assert {row["metricName"] for row in rows} == {f"t{number}" for number in range(300)}

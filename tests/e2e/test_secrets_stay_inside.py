@@ -81,7 +81,7 @@ def buried(url: str) -> set[str]:
 def test_a_daemon_shows_no_secret_anywhere(home: Path) -> None:
     everything = {*ECHOES, "proxied"}
     with Daemon(home, "--receive-limit", "1", "--dashboard-port", "0") as daemon:
-        url = daemon.wait_for_log("the dashboard is served")["url"]
+        url = daemon.wait_for_event("dashboard.served")["url"]
         wait_for(lambda: buried(url) == everything, "a dead letter of every target")
         shown = {path: page(url + path).text for path in pages()}
         daemon.stop()

@@ -145,7 +145,7 @@ class TestStopping:
                 process.send_signal(signal.SIGTERM)
                 process.wait(timeout=PATIENCE_SECONDS)
         words = (tmp_path / "log").read_text()
-        assert words.count("stdout cannot be written") == 1
+        assert words.count("stdout.unwritable") == 1
         assert "Traceback" not in words
 
 
@@ -195,7 +195,7 @@ main(arguments)
             with self.start(tmp_path, module, signal.SIGHUP) as process:
                 try:
                     wait_for(
-                        lambda: b"in force" in (tmp_path / "log").read_bytes() or process.poll() is not None,
+                        lambda: b"config.applied" in (tmp_path / "log").read_bytes() or process.poll() is not None,
                         "the configuration to be read again",
                     )
                     process.terminate()
@@ -244,8 +244,8 @@ class TestReadersThatStopReading:
             try:
                 wait_for(lambda: stored_in(tmp_path / "kizami.db"), "a row that is stored")
                 process.send_signal(signal.SIGHUP)
-                (first, *_) = pipe.read(b"in force").splitlines()
-                assert json.loads(first)["message"] == "polling; Ctrl-C stops"
+                (first, *_) = pipe.read(b"config.applied").splitlines()
+                assert json.loads(first)["event"] == "daemon.started"
             finally:
                 process.kill()
                 process.wait()
@@ -314,7 +314,7 @@ class TestOneDaemon:
         with FaultServer(faults.answer()) as server:
             configured(tmp_path, every_second(server))
             with Daemon(tmp_path) as first:
-                first.wait_for_log("polling")
+                first.wait_for_event("daemon.started")
                 with Daemon(tmp_path) as second:
                     assert second.wait() == 1
                 assert f"pid {first.process.pid}" in second.log_file.read_text()
@@ -339,12 +339,12 @@ class TestConfiguration:
             with Daemon(tmp_path) as daemon:
                 daemon.wait_for_rows(1)
                 write_whole(path, "[[targets]]\nname = 7")
-                refusal = daemon.wait_for_log("refused")
+                refusal = daemon.wait_for_event("config.refused")
                 assert "targets[0].name" in refusal["reason"]
                 configured(tmp_path, calls, every_second(server, "errors"))
                 wait_for(lambda: slots_of(daemon.rows, "errors"), "rows of the new target")
                 configured(tmp_path, every_second(server, "errors"))
-                daemon.wait_for_log("in force", times=2)
+                daemon.wait_for_event("config.applied", times=2)
                 later = wait_for_later_slots(daemon, "errors", 2)
                 assert daemon.stop() == 0
         assert max(slots_of(daemon.rows, "calls")) < later
@@ -358,7 +358,7 @@ class TestConfiguration:
             with Daemon(tmp_path) as daemon:
                 wait_for(lambda: len(slots_of(daemon.rows, "calls")) >= 2, "rows before the pause")
                 configured(tmp_path, every_second(server, enabled=False), others)
-                daemon.wait_for_log("in force")
+                daemon.wait_for_event("config.applied")
                 later = wait_for_later_slots(daemon, "others", 3)
                 assert max(slots_of(daemon.rows, "calls")) < later
                 configured(tmp_path, every_second(server), others)
@@ -396,7 +396,7 @@ class TestConfiguration:
         with FaultServer(faults.answer()) as server:
             configured(tmp_path, every_second(server, lag=0))
             with Daemon(tmp_path) as daemon:
-                assert daemon.wait_for_log("before its windows have ended")["metric"] == "calls"
+                assert daemon.wait_for_event("target.early")["metric"] == "calls"
 
 
 def documented_command(beginning: str) -> list[str]:

@@ -86,7 +86,7 @@ def test_kizami_up_works_with_no_other_file(installed: Path, tmp_path: Path) -> 
         program = [*python, *command_for(port)[1:]]
         with Daemon(tmp_path, "--dashboard-port", "0", program=program) as daemon:
             daemon.wait_for_rows(1)
-            page = daemon.wait_for_log("the dashboard is served")["url"]
+            page = daemon.wait_for_event("dashboard.served")["url"]
             mock = f"http://127.0.0.1:{port}"
             for address in (page, f"{page}/?lang=ja", f"{page}/api/v1/openapi.json", f"{mock}/openapi.json"):
                 with urlopen(address, timeout=60) as answer:

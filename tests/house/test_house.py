@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 from collections.abc import Iterable, Iterator
 
 import click
 
 from conftest import skip_for_lack_of
-from house import database_file, documents, imports, properties, texts
+from house import database_file, documents, events, imports, properties, texts
 from house.tree import ROOT, Fault, tracked_files
+from kizami.aggregation.log_codes import LogCode
 from kizami.cli import exit_codes
 from kizami.cli import main as command_line
 from kizami.core.config import TARGET_SETTINGS
@@ -59,6 +61,12 @@ def variables_of_options() -> dict[str, tuple[str, int]]:
     return named
 
 
+def levels_of_events() -> dict[str, set[str]]:
+    """Every event with its levels, also those of the batch, which have a table of their own in the source."""
+    coded = {code.event: {logging.getLevelName(code.level)} for code in LogCode}
+    return events.levels_of_events(ROOT) | coded
+
+
 class TestThisHouse:
     def test_imports_follow_its_direction(self) -> None:
         assert_none(imports.against_the_direction(ROOT))
@@ -87,6 +95,15 @@ class TestThisHouse:
         settings = documents.settings(ROOT)
         assert settings > set(TARGET_SETTINGS)
         assert_none(documents.undocumented_settings(document(documents.CONFIGURATION), settings))
+
+    def test_every_log_line_has_an_event(self) -> None:
+        assert_none(events.nameless_lines(ROOT))
+
+    def test_every_event_is_documented_with_its_level(self) -> None:
+        assert_none(events.undocumented_events(document(events.OPERATIONS), levels_of_events()))
+
+    def test_logs_are_filtered_by_events_that_there_are(self) -> None:
+        assert_none(events.blind_filters(ROOT, levels_of_events()))
 
     def test_links_lead_somewhere(self) -> None:
         assert_none(documents.dead_links(ROOT))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from house import database_file, documents, imports, properties, texts
+from house import database_file, documents, events, imports, properties, texts
 from house.tree import Fault
 
 
@@ -256,6 +256,81 @@ class TestDocumentRules:
             "docs/a.md:6: the link a.md#no leads nowhere",
             "docs/a.md:6: the link ../src leads nowhere",
         ]
+
+
+class TestEventRules:
+    TABLE = "## Events\n\n| event | level |\n| --- | --- |\n| `slot.stored` | INFO | x | y |\n"
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            'log.info("stored")',
+            'logger.error("x", extra={})',
+            '_logger.warning("x", extra={"count": 1, "event": "slot.stored"})',
+            'log.info("x", extra={"event": name})',
+            'log.info("x", extra={"event": f"slot.{name}"})',
+            'log.info("x", extra=details)',
+            'log.info("x", extra={**details})',
+            'logging.getLogger(__name__).exception("x")',
+            'logging.warning("x")',
+            'log.log(level, "x")',
+            'log.info("x", extra={"event": "stored"})',
+            'log.info("x", extra={"event": "Slot.Stored"})',
+        ],
+    )
+    def test_a_line_without_an_event_is_found(self, build: Build, line: str) -> None:
+        root = build({"src/kizami/aws/x.py": f'details = {{"count": 1}}\n{line}\n'})
+        assert [fault.line for fault in events.nameless_lines(root)] == [2]
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            'log.info("x", extra={"event": "slot.stored", **details})',
+            'details = {"event": "slot.stored"}\nlog.info("x", extra=details)',
+            'click.echo("x"); log.setLevel(3); console.log("x"); metrics.info()',
+        ],
+    )
+    def test_a_line_with_one_is_not(self, build: Build, line: str) -> None:
+        root = build({"src/kizami/aws/x.py": f'details = {{"count": 1}}\n{line}\n'})
+        assert events.nameless_lines(root) == []
+
+    def test_the_levels_of_an_event_are_those_of_its_calls(self, build: Build) -> None:
+        extra = 'extra={"event": "slot.failed"}'
+        calls = [f"log.{call}, {extra})" for call in ('warning("x"', 'exception("x"', 'log(level, "x"')]
+        root = build({"src/kizami/aws/x.py": "\n".join(calls)})
+        assert events.levels_of_events(root) == {"slot.failed": {"WARNING", "ERROR"}}
+
+    @pytest.mark.parametrize(
+        ("levels", "problem"),
+        [
+            ({}, "event slot.stored: in the source or in the table"),
+            ({"slot.stored": {"INFO"}, "slot.new": {"INFO"}}, "event slot.new: in the source or in the table"),
+            ({"slot.stored": {"ERROR"}}, "event slot.stored is logged as ERROR"),
+        ],
+    )
+    def test_an_event_that_the_table_does_not_know_so_is_found(
+        self, levels: dict[str, set[str]], problem: str
+    ) -> None:
+        (fault,) = events.undocumented_events(self.TABLE, levels)
+        assert fault.problem.startswith(problem)
+
+    @pytest.mark.parametrize("levels", [{"INFO"}, set()])
+    def test_one_that_it_knows_is_not(self, levels: set[str]) -> None:
+        assert events.undocumented_events(self.TABLE, {"slot.stored": levels}) == []
+
+    @pytest.mark.parametrize(
+        ("file", "line", "problem"),
+        [
+            ("docs/a.md", 'filter message = "record stored"', "a filter of a log line's words"),
+            ("docs/a.md", "filter @message like /stored/", "a filter of a log line's words"),
+            ("infra/dashboard.py", "S = 'message = \"record stored\"'", "a filter of a log line's words"),
+            ("infra/dashboard.py", "S = 'event = \"slot.lost\"'", "a filter for slot.lost, which no log line has"),
+        ],
+    )
+    def test_a_filter_that_would_go_blind_is_found(self, build: Build, file: str, line: str, problem: str) -> None:
+        root = build({file: f"\n{line}\n", "docs/b.md": 'filter event = "slot.stored" | stats count()\n'})
+        (fault,) = events.blind_filters(root, {"slot.stored": {"INFO"}})
+        assert (fault.path, fault.line, fault.problem.startswith(problem)) == (file, 2, True)
 
 
 class TestPropertyRules:

@@ -112,10 +112,10 @@ class Daemon:
         whole, _, _ = self.log_file.read_text().rpartition("\n")
         return [json.loads(line) for line in whole.splitlines()]
 
-    def wait_for_log(self, message: str, times: int = 1) -> dict[str, Any]:
-        """The log line with these words, the first or a later one."""
+    def wait_for_event(self, event: str, times: int = 1) -> dict[str, Any]:
+        """The log line of this event, the first or a later one."""
         lines: list[dict[str, Any]] = wait_for(
-            lambda: [line for line in self.log() if message in line["message"]][times - 1 :], repr(message)
+            lambda: [line for line in self.log() if line["event"] == event][times - 1 :], event
         )
         return lines[0]
 

@@ -68,13 +68,13 @@ def test_killed_again_and_again_it_ends_with_every_slot_once(tmp_path: Path) -> 
         configured(tmp_path, every_second(server))
         for _ in range(KILLS):
             with Daemon(tmp_path, "--receive-limit", "50") as daemon:
-                daemon.wait_for_log("polling")
+                daemon.wait_for_event("daemon.started")
                 time.sleep(chance.random() * 0.8)
                 daemon.process.kill()
                 daemon.wait()
             acknowledged |= {(parse_instant(row["slotTime"]), row["count"]) for row in daemon.rows}
         with Daemon(tmp_path, "--receive-limit", "50") as daemon:
-            daemon.wait_for_log("polling")
+            daemon.wait_for_event("daemon.started")
             end = floor_to_slot(datetime.now(UTC), 1)
             wait_for(lambda: missing(daemon.database, "calls", start, end) == 0, "every slot")
             assert daemon.stop() == 0
@@ -160,19 +160,19 @@ def test_a_full_disk_is_told_once_held_in_memory_and_recovered_from(tmp_path: Pa
         with Daemon(tmp_path) as daemon:
             first = parse_instant(daemon.wait_for_rows(2)[0]["slotTime"])
             limits = resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
-            complaint = daemon.wait_for_log("cannot be written")
+            complaint = daemon.wait_for_event("database.unwritable")
             polled = len(server.requests)
             wait_for(lambda: len(server.requests) >= polled + 4, "polls that go on")
             # Nothing is said to be stored that is not.
             assert set(slots_of(daemon.rows, "calls")) <= set(daemon.stored("calls", *EVER))
             resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, limits)
-            daemon.wait_for_log("can be written again")
+            daemon.wait_for_event("database.writable")
             end = floor_to_slot(datetime.now(UTC), 1)
             wait_for(lambda: missing(daemon.database, "calls", first, end) == 0, "the slots of the full disk")
             assert daemon.stop() == 0
         assert complaint["level"] == "ERROR"
         assert complaint["reason"]
-        assert sum("cannot be written" in line["message"] for line in daemon.log()) == 1
+        assert sum(line["event"] == "database.unwritable" for line in daemon.log()) == 1
     assert max(asked(server).values()) == 1
     assert set(slots_of(daemon.rows, "calls")) == set(daemon.stored("calls", *EVER))
 

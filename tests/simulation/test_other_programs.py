@@ -55,14 +55,14 @@ def known_since(database: Path, since: datetime) -> None:
 
 def act(daemon: Daemon, path: str, **body: object) -> None:
     """Have the dashboard do something, as its page does."""
-    url = daemon.wait_for_log("the dashboard is served")["url"]
+    url = daemon.wait_for_event("dashboard.served")["url"]
     answer = requests.post(f"{url}/api/v1/{path}", json=body, headers={"Origin": url}, timeout=PATIENCE_SECONDS)
     assert answer.status_code == 200, answer.text
 
 
 def look(daemon: Daemon, *paths: str) -> None:
     """Have the dashboard read something."""
-    url = daemon.wait_for_log("the dashboard is served")["url"]
+    url = daemon.wait_for_event("dashboard.served")["url"]
     for path in paths:
         assert requests.get(f"{url}{path}", timeout=PATIENCE_SECONDS).status_code == 200
 
@@ -84,9 +84,9 @@ def test_the_daemon_holds_its_lock_whatever_it_does(tmp_path: Path) -> None:
         write_whole(tmp_path / "kizami.toml", toml([every_second(server)]))
         arguments = ("--dashboard-port", "0")
         with SeenLocks(tmp_path / "kizami.db") as locks, Daemon(tmp_path, *arguments) as daemon:
-            daemon.wait_for_log("missed slots are on the queue")
+            daemon.wait_for_event("catch_up.queued")
             daemon.process.send_signal(signal.SIGHUP)
-            daemon.wait_for_log("in force")
+            daemon.wait_for_event("config.applied")
             look(
                 daemon,
                 "/",
@@ -97,9 +97,9 @@ def test_the_daemon_holds_its_lock_whatever_it_does(tmp_path: Path) -> None:
                 "/api/v1/chart?metric=calls",
             )
             act(daemon, "targets/pause", metric="calls")
-            daemon.wait_for_log("in force", times=2)
+            daemon.wait_for_event("config.applied", times=2)
             act(daemon, "targets/resume", metric="calls")
-            daemon.wait_for_log("in force", times=3)
+            daemon.wait_for_event("config.applied", times=3)
             act(daemon, "backfill", allGaps=True)
             assert run_process("status", cwd=tmp_path).code == 0
             be_outsider(daemon.database)

@@ -47,6 +47,11 @@ class LogCode(Enum):
         self.level = level
         self.template = f"{self.code} {wording}"
 
+    @property
+    def event(self) -> str:
+        """`aggregation.start` for START, what a filter of the logs looks for."""
+        return f"aggregation.{self.name.lower()}"
+
 
 class RunLog:
     """Writes the coded lines of one run, with `fields` on each, and without any secret it was told of."""
@@ -74,7 +79,7 @@ class RunLog:
         message = code.template.format_map({name: self._show(detail) for name, detail in details.items()})
         stack = self._secrets.hide(_stack_of(error)) if code.level >= logging.ERROR else None
         # Not exc_info: a handler would render the exception itself, secrets and all.
-        extra = {"code": code.code, **self._fields, **(fields or {})}
+        extra = {"event": code.event, "code": code.code, **self._fields, **(fields or {})}
         _logger.handle(
             _logger.makeRecord(_logger.name, code.level, __file__, 0, message, (), None, extra=extra, sinfo=stack)
         )

@@ -82,10 +82,20 @@ class ScheduledAggregation:
             message = AggregationMessage(company.company_id, key)
             outcome = aggregator.run(message, self._clock.now(), lambda: 0.0 if self._closing else inf)
         except KizamiError as error:
-            logger.error("no aggregation", extra={"companyId": company.company_id, "reason": str(error)})
+            logger.error(
+                "no aggregation",
+                extra={"event": "aggregation.not_run", "companyId": company.company_id, "reason": str(error)},
+            )
             return
         except Exception:  # the top of the thread: whatever it was, the others and the next run go on
-            logger.exception("no aggregation", extra={"companyId": company.company_id})
+            logger.exception(
+                "no aggregation", extra={"event": "aggregation.not_run", "companyId": company.company_id}
+            )
             return
-        about = {"companyId": company.company_id, "code": outcome.code.code, **asdict(outcome.tally)}
+        about = {
+            "event": "aggregation.ran",
+            "companyId": company.company_id,
+            "code": outcome.code.code,
+            **asdict(outcome.tally),
+        }
         logger.info("aggregation %s", outcome.ending.value, extra=about)

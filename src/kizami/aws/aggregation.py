@@ -79,7 +79,11 @@ def bring_back(failed: Iterable[Delivery], queue: SqsQueue, seconds: int) -> Non
         try:
             queue.hide(delivery.receipt, seconds)
         except QueueError as error:
-            about = {"messageId": delivery.message_id, "detail": str(error)}
+            about = {
+                "event": "aggregation.redelivery_delayed",
+                "messageId": delivery.message_id,
+                "detail": str(error),
+            }
             log.warning("comes back only after the queue's visibility timeout", extra=about)
 
 

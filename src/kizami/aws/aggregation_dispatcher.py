@@ -35,7 +35,10 @@ def handler(event: Mapping[str, Any], context: Context) -> dict[str, int]:
         left = time_left(context)
         return dispatch(plan_messages(list_companies(table, left)), queue_url, left)
     except KizamiError as error:
-        log.error("not all companies were dispatched", extra={"error": type(error).__name__, "detail": str(error)})
+        log.error(
+            "not all companies were dispatched",
+            extra={"event": "dispatch.failed", "error": type(error).__name__, "detail": str(error)},
+        )
         raise
 
 
@@ -47,7 +50,10 @@ def plan_messages(companies: Iterable[tuple[object, object]]) -> Iterator[str]:
         try:
             yield write_message(require_company_id(company_id), read_reference(reference))
         except InvalidInput as error:
-            log.error("company passed over", extra={"companyId": company_id, "detail": str(error)})
+            log.error(
+                "company passed over",
+                extra={"event": "company.skipped", "companyId": company_id, "detail": str(error)},
+            )
 
 
 def dispatch(bodies: Iterator[str], queue_url: str, left: TimeLeft) -> dict[str, int]:
@@ -58,7 +64,7 @@ def dispatch(bodies: Iterator[str], queue_url: str, left: TimeLeft) -> dict[str,
             raise QueueError(f"the time ran out after {sent} messages")
         remaining = send(send(batch, queue_url, left), queue_url, left)
         sent, failed = sent + len(batch) - len(remaining), failed + len(remaining)
-    log.info("companies dispatched", extra={"sent": sent, "failed": failed})
+    log.info("companies dispatched", extra={"event": "companies.dispatched", "sent": sent, "failed": failed})
     if failed:
         raise QueueError(f"{failed} of {sent + failed} messages were not sent")
     return {"sent": sent}
@@ -73,7 +79,9 @@ def send(bodies: Sequence[str], queue_url: str, left: TimeLeft) -> list[str]:
         parameters = {"QueueUrl": queue_url, "Entries": entries}
         answer = sqs_client().call("SendMessageBatch", parameters, min(CALL_SECONDS, left() * 0.9))
     except AwsError as error:
-        log.warning("messages not sent", extra={"messages": len(bodies), "detail": str(error)})
+        log.warning(
+            "messages not sent", extra={"event": "batch.unsent", "messages": len(bodies), "detail": str(error)}
+        )
         return list(bodies)
     taken = {entry["Id"] for entry in answer.get("Successful", ())}
     return [body for number, body in enumerate(bodies) if str(number) not in taken]

@@ -53,7 +53,10 @@ def handler(event: Mapping[str, Any], context: Context) -> dict[str, list[dict[s
         settings = collector_settings(os.environ)
         deliveries = read_deliveries(event)
     except KizamiError as error:
-        log.error("nothing was collected", extra={"error": type(error).__name__, "detail": str(error)})
+        log.error(
+            "nothing was collected",
+            extra={"event": "collect.failed", "error": type(error).__name__, "detail": str(error)},
+        )
         raise
     left = time_left(context)
     collection = Collection(settings.config, api_client(), DynamoDbMetricStore(settings.table_name, left), left)
@@ -95,10 +98,13 @@ def try_to_collect(collection: Collection, delivery: Delivery) -> Exception | No
         about |= _describe(message)
         collect(collection, message, about)
     except KizamiError as error:
-        log.error("not collected", extra={**about, "error": type(error).__name__, "detail": str(error)})
+        log.error(
+            "not collected",
+            extra={"event": "slot.failed", **about, "error": type(error).__name__, "detail": str(error)},
+        )
         return error
     except Exception as error:  # one record's surprise must not take the rest of its batch down
-        log.exception("not collected", extra={**about, "error": type(error).__name__})
+        log.exception("not collected", extra={"event": "slot.failed", **about, "error": type(error).__name__})
         return error
     return None
 
@@ -108,7 +114,7 @@ def collect(collection: Collection, message: ScheduleMessage, about: Mapping[str
     target = collection.config.target(message.metric)
     request = plan_request(message, target)
     wait_until_due(message, target)
-    log.info("calling the API", extra={**about, "url": without_query(request.url)})
+    log.info("calling the API", extra={"event": "api.called", **about, "url": without_query(request.url)})
     started = monotonic()
     response = fetch(collection.http, request, collection.time_left() * 2 / 3)  # the rest is for the write
     answered, arrived_at = monotonic(), datetime.now(UTC)
@@ -148,6 +154,8 @@ def _describe(message: ScheduleMessage) -> dict[str, str]:
 
 
 def _log_outcome(outcome: PutOutcome, record: MetricRecord, about: Mapping[str, Any]) -> None:
-    # Requirement 3.4: a slot that has its record is what redelivery is meant to meet, not an error.
-    words = "record stored" if outcome is PutOutcome.STORED else "duplicate: the slot has its record already"
-    log.info(words, extra={**about, "slotTime": format_instant(record.slot), "count": record.count})
+    details = {**about, "slotTime": format_instant(record.slot), "count": record.count}
+    if outcome is PutOutcome.STORED:
+        log.info("record stored", extra={"event": "slot.stored", **details})
+    else:  # Requirement 3.4: a slot that has its record is what redelivery is meant to meet, not an error
+        log.info("duplicate: the slot has its record already", extra={"event": "slot.duplicate", **details})

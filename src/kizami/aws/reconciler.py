@@ -63,7 +63,10 @@ def handler(event: Any, context: Context) -> dict[str, int]:
         store = DynamoDbMetricStore(settings.table_name, left)
         return reconcile(settings, store, SqsQueue(settings.queue_url, left), datetime.now(UTC))
     except KizamiError as error:
-        log.error("not reconciled", extra={"error": type(error).__name__, "detail": str(error)})
+        log.error(
+            "not reconciled",
+            extra={"event": "reconcile.failed", "error": type(error).__name__, "detail": str(error)},
+        )
         raise
 
 
@@ -100,7 +103,10 @@ def reconcile(
     messages = plan_run(findings, now, settings.policy, queue.waiting()) if missing else []
     failed = queue.send([PlannedMessage(message, 0) for message in messages])
     for failure in failed:
-        log.error("slot not sent", extra={"metric": failure.entry.message.metric, "detail": failure.reason})
+        log.error(
+            "slot not sent",
+            extra={"event": "backfill.failed", "metric": failure.entry.message.metric, "detail": failure.reason},
+        )
     sent = len(messages) - len(failed)
     publish(findings, sent, settings.stack_name, now)
     return {"missing": missing, "sent": sent, "failed": len(failed)}
@@ -115,7 +121,10 @@ def examine_all(
         try:
             return examine(target, store, now, policy)
         except StoreError as error:
-            log.error("target not examined", extra={"metric": target.name, "detail": str(error)})
+            log.error(
+                "target not examined",
+                extra={"event": "target.unread", "metric": target.name, "detail": str(error)},
+            )
             return error
 
     with ThreadPoolExecutor(min(TARGETS_AT_ONCE, len(targets) or 1)) as pool:
@@ -148,6 +157,7 @@ def _log_missing(finding: TargetFinding) -> None:
     log.warning(
         "slots are missing",
         extra={
+            "event": "slots.missing",
             "metric": finding.target.name,
             "missing": finding.missing,
             "expected": finding.completeness.expected,
@@ -169,7 +179,16 @@ def publish(findings: Sequence[TargetFinding], sent: int, stack_name: str, now: 
     metrics = [{"Name": name, "Unit": "Percent" if "Coverage" in name else "Count"} for name in values]
     directive = {"Namespace": NAMESPACE, "Dimensions": [["Stack"]], "Metrics": metrics}
     embedded = {"Timestamp": int(now.timestamp() * 1000), "CloudWatchMetrics": [directive]}
-    log.info("coverage", extra={"_aws": embedded, "Stack": stack_name, "targets": len(findings), **values})
+    log.info(
+        "coverage",
+        extra={
+            "event": "coverage.published",
+            "_aws": embedded,
+            "Stack": stack_name,
+            "targets": len(findings),
+            **values,
+        },
+    )
 
 
 def _percent(completeness: Completeness) -> float:

@@ -30,10 +30,16 @@ def handler(event: Mapping[str, Any], context: Context) -> dict[str, int]:
         settings = sender_settings(os.environ)
         triggered_at = read_trigger_time(event)
         plan = plan_all(triggered_at, settings.config.targets)
-        log.info("minute planned", extra={"time": format_instant(triggered_at), "messages": len(plan)})
+        log.info(
+            "minute planned",
+            extra={"event": "minute.planned", "time": format_instant(triggered_at), "messages": len(plan)},
+        )
         return send_plan(plan, SqsQueue(settings.queue_url, time_left(context)))
     except KizamiError as error:
-        log.error("the minute was not sent", extra={"error": type(error).__name__, "detail": str(error)})
+        log.error(
+            "the minute was not sent",
+            extra={"event": "minute.failed", "error": type(error).__name__, "detail": str(error)},
+        )
         raise
 
 
@@ -51,7 +57,10 @@ def send_plan(plan: Sequence[PlannedMessage], queue: Queue) -> dict[str, int]:
     """
     failed = _try_to_send(plan, queue)
     if failed:
-        log.warning("sending again what failed", extra={"failed": len(failed), "reason": failed[0].reason})
+        log.warning(
+            "sending again what failed",
+            extra={"event": "send.retried", "failed": len(failed), "reason": failed[0].reason},
+        )
         failed = _try_to_send([failure.entry for failure in failed], queue)
     _log_each(plan, failed)
     if plan and len(failed) == len(plan):
@@ -72,11 +81,17 @@ def _log_each(plan: Sequence[PlannedMessage], failed: Sequence[FailedSend]) -> N
     reasons = {failure.entry: failure.reason for failure in failed}
     for entry in plan:
         if entry in reasons:
-            log.error("message not sent", extra={**_parameters(entry), "detail": reasons[entry]})
+            log.error(
+                "message not sent",
+                extra={"event": "message.failed", **_parameters(entry), "detail": reasons[entry]},
+            )
         elif len(plan) <= LOGGED_ONE_BY_ONE:
-            log.info("message sent", extra=_parameters(entry))
+            log.info("message sent", extra={"event": "message.sent", **_parameters(entry)})
     if len(plan) > LOGGED_ONE_BY_ONE:
-        log.info("messages sent", extra={"sent": len(plan) - len(failed), "failed": len(failed)})
+        log.info(
+            "messages sent",
+            extra={"event": "messages.sent", "sent": len(plan) - len(failed), "failed": len(failed)},
+        )
 
 
 def _parameters(entry: PlannedMessage) -> dict[str, Any]:

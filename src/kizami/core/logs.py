@@ -13,7 +13,7 @@ from typing import Any, TextIO
 from kizami.core.redaction import KNOWN
 from kizami.core.slots import shorten
 
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "event"}
 # Ours, not an API's: a weak secret may be a part of a name or a time without being told by it.
 _OPEN = frozenset({"metric", "from", "to", "slotTime"})
 
@@ -24,9 +24,9 @@ _FORMATTER = logging.Formatter()
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes a record as one line of JSON: timestamp, level, logger, message, then what `extra` carried.
+    """Writes a record as one line of JSON: timestamp, level, event, logger, message, then what `extra` carried.
 
-    `levels` has other names for some levels.
+    The event is the name that filters look for, also from `extra`. `levels` has other names for some levels.
     """
 
     def __init__(self, levels: Mapping[str, str] | None = None) -> None:
@@ -34,13 +34,15 @@ class JsonFormatter(logging.Formatter):
         self._levels = levels or {}
 
     def format(self, record: logging.LogRecord) -> str:
+        fields = vars(record)
         line: dict[str, Any] = {
             "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")[:23] + "Z",
             "level": self._levels.get(record.levelname, record.levelname),
-            "logger": record.name,
-            "message": record.getMessage(),
         }
-        for name, value in vars(record).items():
+        if "event" in fields:
+            line["event"] = fields["event"]
+        line |= {"logger": record.name, "message": record.getMessage()}
+        for name, value in fields.items():
             if name not in _STANDARD:
                 line.setdefault(name, value)
         if record.exc_info:
@@ -51,7 +53,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class PlainFormatter(logging.Formatter):
-    """Writes a record for a person: time, level, message, then what `extra` carried in brackets."""
+    """Writes a record for a person: time, level, message, then what `extra` carried in brackets, but no event."""
 
     converter = staticmethod(gmtime)
 

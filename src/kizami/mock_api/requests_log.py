@@ -19,7 +19,13 @@ def log_answer(
         return
     method, path = method[:20], path[:200]
     window = {name: [value[:60] for value in parameters[name]] for name in ("from", "to") if name in parameters}
-    details = {"method": method, "path": path, "parameters": window, "status": response.status}
+    details = {
+        "event": "request.answered",
+        "method": method,
+        "path": path,
+        "parameters": window,
+        "status": response.status,
+    }
     if request_id is not None:
         details["requestId"] = request_id
     if level == logging.WARNING:

@@ -34,5 +34,8 @@ class ConfigWatch:
         try:
             return read_config(self._path)
         except ConfigurationError as error:
-            logger.error("the new configuration is refused; the old one goes on", extra={"reason": str(error)})
+            logger.error(
+                "the new configuration is refused; the old one goes on",
+                extra={"event": "config.refused", "reason": str(error)},
+            )
             return None

@@ -33,6 +33,11 @@ class Refusals:
         self._refused += 1
         if time.monotonic() - self._told_at >= _SUMMARY_SECONDS:
             self._told_at = time.monotonic()
-            details = {"reason": error.strerror, "tries": self._refused, "remedy": _REMEDY}
+            details = {
+                "event": "clients.waiting",
+                "reason": error.strerror,
+                "tries": self._refused,
+                "remedy": _REMEDY,
+            }
             logger.error("clients have to wait; their connections can't be accepted", extra=details)
             self._refused = 0

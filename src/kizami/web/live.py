@@ -130,7 +130,7 @@ class Live:
         except KizamiError as error:
             self._broadcast(trouble_event(error))
         except Exception:
-            log.exception("looking for the open pages failed")
+            log.exception("looking for the open pages failed", extra={"event": "page.failed"})
             self._broadcast(trouble_event(Exception()))
         else:
             self._tell(shown)

@@ -48,7 +48,7 @@ def detail_of(error: Exception) -> str:
 async def answer_with_problem(request: Request, error: Exception) -> JSONResponse:
     """The exception handler of every path but the page."""
     if status_of(error) == HTTPStatus.INTERNAL_SERVER_ERROR:
-        log.exception("a request failed", extra={"path": request.url.path})
+        log.exception("a request failed", extra={"event": "request.failed", "path": request.url.path})
     response = problem(status_of(error), detail_of(error), **_place(error))
     response.headers.update(getattr(error, "headers", None) or {})
     return response

@@ -108,7 +108,13 @@ class Access:
         guessed = self.guesses.add(client, token, monotonic())
         if guessed is not None:
             wait = math.ceil(self.wait_seconds(client))
-            details = {"client": client.address, "way": client.way, "guesses": guessed, "wait_seconds": wait}
+            details = {
+                "event": "token.refused",
+                "client": client.address,
+                "way": client.way,
+                "guesses": guessed,
+                "wait_seconds": wait,
+            }
             log.warning("a wrong token was refused", extra=details)
         return False
 

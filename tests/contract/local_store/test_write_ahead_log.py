@@ -85,8 +85,8 @@ def let_the_log_grow(connection: apsw.Connection) -> None:
             connection.executemany("INSERT INTO filler VALUES (?)", [("x" * 1000,)] * 1000)
 
 
-def words(records: list[logging.LogRecord]) -> list[str]:
-    return [record.getMessage() for record in records]
+def events(records: list[logging.LogRecord]) -> list[str]:
+    return [vars(record)["event"] for record in records]
 
 
 def test_a_log_that_a_read_lets_grow_is_told_of_once_with_whose_it_is(
@@ -102,7 +102,7 @@ def test_a_log_that_a_read_lets_grow_is_told_of_once_with_whose_it_is(
             assert f"because a read goes on (pid {pid})" in describe_large_log(path)
         check = check_database(path)
         assert (check.health, "a read goes on" in check.finding) == (Health.WARNING, True)
-    assert words(told) == ["a read of the database that does not end lets its log grow; end it"]
+    assert events(told) == ["database_log.held"]
     connection.close()
 
 
@@ -115,7 +115,7 @@ def test_after_the_read_it_is_small_again_and_that_is_told(path: Path, told: lis
         connection.execute("INSERT INTO filler VALUES (1)")
     watch.look(connection)
     assert log_bytes(path) <= LARGE_BYTES
-    assert words(told)[1:] == ["the database's log is small again"]
+    assert events(told)[1:] == ["database_log.released"]
     assert describe_large_log(path) == ""
     assert readers(path) == []
     connection.close()

@@ -376,6 +376,7 @@ def test_aggregation_012_end_is_the_last_line_and_carries_the_tally(lines):
     make_batch(user("u1", TODAY), user("u2", None)).run(message(), delivery())
     record = lines.records[-1]
     assert record.getMessage() == "AGGREGATION-012 AGGREGATION Batch end."
+    assert vars(record)["event"] == "aggregation.end"
     assert record.levelno == logging.INFO
     assert (record.granted, record.never_detected, record.failed) == (1, 1, 0)
 

@@ -230,7 +230,7 @@ def test_a_surprise_is_logged_and_the_schedule_goes_on(
     wait_until(lambda: total(database, "acme-4") == 2)
     scheduled.close()
     (line,) = [record for record in caplog.records if record.levelname == "ERROR"]
-    assert (line.getMessage(), line.companyId, line.exc_info[0]) == ("no aggregation", "odd-4", RuntimeError)
+    assert (line.event, line.companyId, line.exc_info[0]) == ("aggregation.not_run", "odd-4", RuntimeError)
 
 
 def test_closing_does_not_wait_for_an_api_that_hangs(database: Path) -> None:

@@ -110,7 +110,7 @@ def test_messages_that_are_never_taken_fail_the_invocation_after_the_others_were
     with pytest.raises(QueueError, match="10 of 12 messages were not sent"):
         dispatch()
     assert len(bodies(endpoint, queue)) == 2
-    assert log_lines(capsys)[-1]["message"] == "not all companies were dispatched"
+    assert log_lines(capsys)[-1]["event"] == "dispatch.failed"
 
 
 def put_in_the_way(monkeypatch: pytest.MonkeyPatch, failures: int) -> None:

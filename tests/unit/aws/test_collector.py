@@ -211,7 +211,7 @@ def test_collector_error_a_failed_condition_is_logged_as_information(
         assert collect(server, monkeypatch) == {"batchItemFailures": []}
     last = log_lines(capsys)[-1]
     assert last["level"] == "INFO"
-    assert last["message"].startswith("duplicate")
+    assert last["event"] == "slot.duplicate"
     assert last["slotTime"] == "2025-12-02T10:23:00Z"
 
 
@@ -581,8 +581,8 @@ def test_requirement_7_4_the_collector_logs_its_operations_with_timestamps_and_p
     with FaultServer(faults.answer(7)) as server:
         collect(server, monkeypatch)
     calling, stored = log_lines(capsys)
-    assert (calling["message"], calling["url"]) == ("calling the API", f"{server.url}/response_count")
-    assert (stored["message"], stored["slotTime"], stored["count"]) == ("record stored", "2025-12-02T10:23:00Z", 7)
+    assert (calling["event"], calling["url"]) == ("api.called", f"{server.url}/response_count")
+    assert (stored["event"], stored["slotTime"], stored["count"]) == ("slot.stored", "2025-12-02T10:23:00Z", 7)
     for line in (calling, stored):
         assert line["level"] == "INFO"
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["timestamp"])

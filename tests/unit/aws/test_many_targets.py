@@ -48,7 +48,7 @@ def test_the_sender_sends_the_minute_of_every_enabled_target_in_full_batches(
     assert {len(batch) for batch in batches} == {10}
     sent = {(json.loads(e["MessageBody"])["metric"], e["DelaySeconds"]) for batch in batches for e in batch}
     assert sent == {(f"m{number}", delay) for number in range(TARGETS) for delay in range(0, 60, 5)}
-    assert [line["message"] for line in log_lines(capsys)] == ["minute planned", "messages sent"]
+    assert [line["event"] for line in log_lines(capsys)] == ["minute.planned", "messages.sent"]
 
 
 def test_the_collector_asks_the_target_that_the_message_names(

@@ -106,6 +106,7 @@ def test_requirement_7_4_mock_api_logs_each_request_with_timestamp_and_parameter
     assert line == {
         "level": "INFO",
         "logger": "kizami.mock_api",
+        "event": "request.answered",
         "message": "request answered",
         "method": "GET",
         "path": "/response_count",
@@ -139,4 +140,4 @@ print(sorted(imported - sys.stdlib_module_names))
 """
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert result.stdout == "['kizami']\n"
-    assert json.loads(result.stderr)["message"] == "request answered"
+    assert json.loads(result.stderr)["event"] == "request.answered"

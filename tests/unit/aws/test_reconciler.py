@@ -70,7 +70,7 @@ def sent(endpoint: str, url: str) -> list[str]:
 
 
 def published(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    (line,) = [line for line in log_lines(capsys) if line["message"] == "coverage"]
+    (line,) = [line for line in log_lines(capsys) if line["event"] == "coverage.published"]
     return line
 
 
@@ -153,7 +153,7 @@ def test_a_table_that_cannot_be_read_fails_the_run_with_its_reason(
     monkeypatch.setenv("AI_METRICS_TABLE_NAME", "nowhere")
     with pytest.raises(StoreError, match="ResourceNotFoundException"):
         handler({}, LambdaContext())
-    assert {line["message"] for line in log_lines(capsys)} == {"target not examined", "not reconciled"}
+    assert {line["event"] for line in log_lines(capsys)} == {"target.unread", "reconcile.failed"}
 
 
 def test_a_packaged_config_that_is_not_there_is_a_configuration_error() -> None:

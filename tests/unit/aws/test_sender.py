@@ -152,7 +152,7 @@ def test_sender_error_a_failed_entry_is_sent_once_more(
     with FaultServer(take_except(15, 40), then=take_all) as server:
         assert send(server, monkeypatch) == {"sent": 12, "failed": 0}
         assert delays_of(server.requests[2:]) == [15, 40]
-    assert [line["message"] for line in log_lines(capsys)].count("message sent") == 12
+    assert [line["event"] for line in log_lines(capsys)].count("message.sent") == 12
 
 
 def test_requirement_7_3_a_failed_send_is_logged_and_the_rest_goes_on(
@@ -160,7 +160,7 @@ def test_requirement_7_3_a_failed_send_is_logged_and_the_rest_goes_on(
 ) -> None:
     with FaultServer(take_except(0, 50)) as server:
         assert send(server, monkeypatch) == {"sent": 10, "failed": 2}
-    failed = [line for line in log_lines(capsys) if line["message"] == "message not sent"]
+    failed = [line for line in log_lines(capsys) if line["event"] == "message.failed"]
     assert [(line["level"], line["delaySeconds"], line["from"], line["to"]) for line in failed] == [
         ("ERROR", 0, "2025-12-02T10:23:00Z", "2025-12-02T10:23:05Z"),
         ("ERROR", 50, "2025-12-02T10:23:50Z", "2025-12-02T10:23:55Z"),
@@ -175,7 +175,7 @@ def test_sender_error_a_call_that_fails_is_logged_and_the_other_call_is_made(
     with FaultServer(refuse("AccessDenied", 403), take_all, refuse("AccessDenied", 403), then=take_all) as server:
         assert send(server, monkeypatch) == {"sent": 2, "failed": 10}
         assert len(server.requests) == 3
-    failed = [line for line in log_lines(capsys) if line["message"] == "message not sent"]
+    failed = [line for line in log_lines(capsys) if line["event"] == "message.failed"]
     assert [line["delaySeconds"] for line in failed] == DELAYS[:10]
     assert failed[0]["detail"] == "SendMessageBatch: AccessDenied: no"
 
@@ -193,7 +193,7 @@ def test_sender_error_when_nothing_can_be_sent_every_message_is_logged_and_the_i
     """Raised so that it counts as an error of the function and EventBridge delivers the event again."""
     with FaultServer(behaviour) as server, pytest.raises(QueueError, match="none of 12 messages was sent"):
         send(server, monkeypatch)
-    failed = [line["delaySeconds"] for line in log_lines(capsys) if line["message"] == "message not sent"]
+    failed = [line["delaySeconds"] for line in log_lines(capsys) if line["event"] == "message.failed"]
     assert failed == DELAYS
 
 
@@ -299,13 +299,13 @@ def test_requirement_7_4_the_sender_logs_its_operations_with_timestamps_and_para
     with FaultServer(take_all) as server:
         send(server, monkeypatch, scheduled_event("2025-12-02T10:23:07Z"))
     planned, *sent = log_lines(capsys)
-    assert (planned["message"], planned["time"], planned["messages"]) == (
-        "minute planned",
+    assert (planned["event"], planned["time"], planned["messages"]) == (
+        "minute.planned",
         "2025-12-02T10:23:07Z",
         12,
     )
     assert [line["delaySeconds"] for line in sent] == DELAYS
-    assert {line["message"] for line in sent} == {"message sent"}
+    assert {line["event"] for line in sent} == {"message.sent"}
     assert sent[1]["from"] == "2025-12-02T10:23:05Z"
     assert sent[1]["metric"] == "ai_response_count"
     for line in (planned, *sent):

@@ -113,6 +113,14 @@ def test_a_field_cannot_pass_for_the_time_or_the_level_of_the_line(stream: io.St
     assert (line["level"], line["logger"]) == ("INFO", "kizami")
 
 
+def test_the_event_stands_beside_the_level_and_not_in_a_person_s_way(stream: io.StringIO) -> None:
+    logging.getLogger("kizami").info("stored", extra={"event": "slot.stored", "count": 7})
+    assert list(written(stream)) == ["timestamp", "level", "event", "logger", "message", "count"]
+    assert written(stream)["event"] == "slot.stored"
+    record = logging.makeLogRecord({"msg": "stored", "event": "slot.stored", "count": 7})
+    assert PlainFormatter().format(record).endswith("stored (count: 7)")
+
+
 def test_on_a_terminal_a_strangers_words_are_shown_and_not_obeyed() -> None:
     record = logging.makeLogRecord({"msg": "answered", "levelname": "INFO", "path": "/\x1b[2J\nforged 応答 \x9b"})
     line = PlainFormatter().format(record)

@@ -85,7 +85,9 @@ class DynamoDbPointStore:
             items = answer.get("Responses", {}).get(self._table, [])
             return [found.user_number for found in map(_read_points, items) if found.updated_at >= day.start]
         except (AwsError, StoreError) as error:
-            log.warning("points not read ahead; each will be tried", extra={"detail": str(error)})
+            log.warning(
+                "points not read ahead; each will be tried", extra={"event": "points.unread", "detail": str(error)}
+            )
             return []
 
     def points(self, company_id: str, month: str) -> Iterator[UserPoints]:

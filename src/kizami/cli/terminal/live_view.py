@@ -112,7 +112,9 @@ class LiveView:
         """Nobody sees it any more, or there is nothing to see: the terminal or the file is gone."""
         if not self._closing.is_set():
             self._closing.set()
-            logging.getLogger(__name__).error("the live view ends", extra={"reason": str(error)})
+            logging.getLogger(__name__).error(
+                "the live view ends", extra={"event": "live_view.ended", "reason": str(error)}
+            )
         self._engine.stop()
 
     def _read(self, reader: Reader) -> Numbers:

@@ -68,14 +68,20 @@ class RecordLines:
             raise
         except OSError as error:  # a file on a full disk: the records are in the database all the same
             if error.strerror != self._trouble:
-                logger.error("stdout cannot be written; rows are left out there", extra={"reason": error.strerror})
+                logger.error(
+                    "stdout cannot be written; rows are left out there",
+                    extra={"event": "stdout.unwritable", "reason": error.strerror},
+                )
             self._trouble = error.strerror
 
     def _next(self) -> list[StoredRecord] | None:
         with self._news:
             self._news.wait_for(lambda: self._records or self._closing)
             if self._dropped:
-                logger.warning("stdout is read too slowly; lines are left out", extra={"lines": self._dropped})
+                logger.warning(
+                    "stdout is read too slowly; lines are left out",
+                    extra={"event": "stdout.slow", "lines": self._dropped},
+                )
                 self._dropped = 0
             records = list(self._records)
             self._records.clear()

@@ -133,4 +133,4 @@ def write_whole(descriptor: int, data: bytes) -> None:
 
 
 def _tell_of_lines(count: int) -> None:
-    logger.warning("stderr was not read; lines are left out", extra={"lines": count})
+    logger.warning("stderr was not read; lines are left out", extra={"event": "stderr.slow", "lines": count})

@@ -113,7 +113,11 @@ def _run(stack: ExitStack, settings: LoadedConfig, database: Path, options: Opti
         engine.show = stack.enter_context(RecordLines(engine.stop)).show
     logger.info(
         "polling; Ctrl-C stops",
-        extra={"targets": len(settings.config.enabled_targets), "database": str(database)},
+        extra={
+            "event": "daemon.started",
+            "targets": len(settings.config.enabled_targets),
+            "database": str(database),
+        },
     )
     logging.getLogger("kizami.aggregation.batch").setLevel(
         logging.ERROR
@@ -152,7 +156,9 @@ def _obey_signals(engine: Engine, watch: ConfigWatch) -> list[int]:
 def _serve_mock(stack: ExitStack) -> None:
     logging.getLogger("kizami.mock_api").setLevel(logging.WARNING)  # each request is a stored row anyway
     if stack.enter_context(mock_service()) is MockService.ANOTHER:
-        logger.info("the mock API is running already; it is used", extra={"url": MOCK_API_URL})
+        logger.info(
+            "the mock API is running already; it is used", extra={"event": "mock.found", "url": MOCK_API_URL}
+        )
 
 
 def _serve_dashboard(stack: ExitStack, database: Path, settings: LoadedConfig, port: int | None) -> None:
@@ -167,9 +173,12 @@ def _serve_dashboard(stack: ExitStack, database: Path, settings: LoadedConfig, p
         remedy = "choose another with --dashboard-port, or --no-dashboard"
         if port is not None:
             raise ConfigurationError(error.place, f"the dashboard cannot listen there; {remedy}") from None
-        logger.warning("the dashboard is not served: its port is in use", extra={"remedy": remedy})
+        logger.warning(
+            "the dashboard is not served: its port is in use",
+            extra={"event": "dashboard.refused", "remedy": remedy},
+        )
         return
-    logger.info("the dashboard is served", extra={"url": server.url})
+    logger.info("the dashboard is served", extra={"event": "dashboard.served", "url": server.url})
 
 
 def _warn_of_early_asking(targets: Sequence[Target]) -> None:
@@ -177,7 +186,9 @@ def _warn_of_early_asking(targets: Sequence[Target]) -> None:
     for target in early[:_WARNINGS]:
         logger.warning(
             "asked before its windows have ended: the counts kept are partial; set lag to the interval or more",
-            extra={"metric": target.name, "lag_seconds": target.lag_seconds},
+            extra={"event": "target.early", "metric": target.name, "lag_seconds": target.lag_seconds},
         )
     if len(early) > _WARNINGS:
-        logger.warning("more targets are asked too early", extra={"targets": len(early) - _WARNINGS})
+        logger.warning(
+            "more targets are asked too early", extra={"event": "targets.early", "targets": len(early) - _WARNINGS}
+        )

@@ -88,9 +88,9 @@ class CatchUp:
             try:
                 sent = self._catch_up(*job)
                 if sent:
-                    logger.info("missed slots are on the queue", extra={"slots": sent})
+                    logger.info("missed slots are on the queue", extra={"event": "catch_up.queued", "slots": sent})
             except KizamiError as error:
-                logger.warning("cannot catch up yet", extra={"reason": str(error)})
+                logger.warning("cannot catch up yet", extra={"event": "catch_up.postponed", "reason": str(error)})
                 self._pause(_TROUBLE_SECONDS)
                 with self._condition:
                     self._job = self._job or job

@@ -39,17 +39,25 @@ class FailureLog:
         known = self._failing.get(metric)
         if known is None:
             self._failing[metric] = _Failing(now_ms, 1, str(error))
-            self._tell("a target fails", {"metric": metric, "error": str(error)})
+            if self._may_tell():
+                details = {"event": "target.failing", "metric": metric, "error": str(error)}
+                logger.warning("a target fails", extra=details)
         else:
             known.failures += 1
             known.error = str(error)
 
     def succeeded(self, metric: str, now_ms: float) -> None:
         known = self._failing.pop(metric, None) if self._failing else None
-        if known is not None:
+        if known is not None and self._may_tell():
             seconds = round((now_ms - known.since_ms) / 1000, 1)
-            self._tell(
-                "a target answers again", {"metric": metric, "failures": known.failures, "seconds": seconds}
+            logger.warning(
+                "a target answers again",
+                extra={
+                    "event": "target.recovered",
+                    "metric": metric,
+                    "failures": known.failures,
+                    "seconds": seconds,
+                },
             )
 
     def summarise(self, now_ms: float) -> None:
@@ -61,6 +69,7 @@ class FailureLog:
             logger.warning(
                 "targets keep failing",
                 extra={
+                    "event": "targets.failing",
                     "targets": len(self._failing),
                     "failures": self._failures,
                     "metric": worst,
@@ -69,7 +78,6 @@ class FailureLog:
             )
         self._told_at_ms, self._lines, self._failures = now_ms, 0, 0
 
-    def _tell(self, words: str, details: dict[str, object]) -> None:
+    def _may_tell(self) -> bool:
         self._lines += 1
-        if self._lines <= _LINES_A_MINUTE:
-            logger.warning(words, extra=details)
+        return self._lines <= _LINES_A_MINUTE

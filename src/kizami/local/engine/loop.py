@@ -236,11 +236,19 @@ class Engine:
             self._enter(config, now_ms)
         except StoreError as error:
             self._put_off = config
-            logger.error("the new configuration has to wait", extra={"reason": str(error)})
+            logger.error(
+                "the new configuration has to wait", extra={"event": "config.postponed", "reason": str(error)}
+            )
         except KizamiError as error:
-            logger.error("the new configuration is refused; the old one goes on", extra={"reason": str(error)})
+            logger.error(
+                "the new configuration is refused; the old one goes on",
+                extra={"event": "config.refused", "reason": str(error)},
+            )
         else:
-            logger.info("the new configuration is in force", extra={"targets": len(self._service)})
+            logger.info(
+                "the new configuration is in force",
+                extra={"event": "config.applied", "targets": len(self._service)},
+            )
 
     def _watch_clocks(self, now_ms: float) -> None:
         wall_ms, monotonic_ms = self._clocks_ms
@@ -252,7 +260,11 @@ class Engine:
 
     def _resume(self, now_ms: int, jumped_ms: int, elapsed_ms: float) -> None:
         """Go on after a jump of the clock, a sleep or a stop."""
-        details = {"clock_jumped_seconds": jumped_ms / 1000, "held_up_seconds": round(elapsed_ms / 1000, 1)}
+        details = {
+            "event": "clock.jumped",
+            "clock_jumped_seconds": jumped_ms / 1000,
+            "held_up_seconds": round(elapsed_ms / 1000, 1),
+        }
         logger.warning("time did not go on evenly; planning anew", extra=details)
         for taken in self._agenda.clear():
             self._collecting.give_back(taken)

@@ -87,7 +87,12 @@ class WaitingLines:
             worst = max(buried, key=buried.__getitem__)
             logger.warning(
                 "too many slots wait for a host that does not answer; the oldest are dead letters",
-                extra={"slots": slots, "hosts": sum(map(bool, buried.values())), "host": worst},
+                extra={
+                    "event": "slots.overflowed",
+                    "slots": slots,
+                    "hosts": sum(map(bool, buried.values())),
+                    "host": worst,
+                },
             )
 
     def _bury(

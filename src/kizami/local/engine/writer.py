@@ -155,7 +155,9 @@ class Writer:
                 self._stop.wait(_TROUBLE_SECONDS if self._trouble else _GROUP_SECONDS)
             self._turn()
         except Exception:
-            logger.exception("the writer has stopped; this is a fault in kizami")
+            logger.exception(
+                "the writer has stopped; this is a fault in kizami", extra={"event": "writer.stopped"}
+            )
 
     def _turn(self) -> None:
         while self._handed_over:
@@ -227,13 +229,21 @@ class Writer:
         if trouble != self._trouble:
             logger.error(
                 "the database cannot be written; results are held in memory",
-                extra={"database": str(self._path), "reason": trouble, "held": self.backlog},
+                extra={
+                    "event": "database.unwritable",
+                    "database": str(self._path),
+                    "reason": trouble,
+                    "held": self.backlog,
+                },
             )
         self._trouble = trouble
 
     def _recover(self, work: WriteBatch) -> None:
         if self._trouble:
-            logger.warning("the database can be written again", extra={"written": len(work.stored)})
+            logger.warning(
+                "the database can be written again",
+                extra={"event": "database.writable", "written": len(work.stored)},
+            )
         self._trouble = None
 
 

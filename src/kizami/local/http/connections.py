@@ -105,10 +105,15 @@ class Connections:
             self._places += origin.kept
         if not self._places and not self._told:
             self._told = True
-            details = {"files": self._files, "kept": self.max_kept, "hosts": len(self._origins)}
-            remedy = "raise the limit of open files (ulimit -n, or LimitNOFILE= of the service)"
+            details = {
+                "event": "connections.scarce",
+                "files": self._files,
+                "kept": self.max_kept,
+                "hosts": len(self._origins),
+                "remedy": "raise the limit of open files (ulimit -n, or LimitNOFILE= of the service)",
+            }
             words = "more hosts than connections that can be kept; the rest connect for each poll"
-            logger.warning(words, extra=details | {"remedy": remedy})
+            logger.warning(words, extra=details)
         return self._places > 0
 
     def _idle(self, since: float) -> Iterator[str]:

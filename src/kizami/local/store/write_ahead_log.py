@@ -43,12 +43,19 @@ class LogWatch:
             self._told = True
             logger.warning(
                 "a read of the database that does not end lets its log grow; end it",
-                extra={"log_megabytes": size // 2**20, "readers": readers(self._database)},
+                extra={
+                    "event": "database_log.held",
+                    "log_megabytes": size // 2**20,
+                    "readers": readers(self._database),
+                },
             )
 
     def _tell_of_the_end(self, size: int) -> None:
         if self._told:
-            logger.info("the database's log is small again", extra={"log_megabytes": size // 2**20})
+            logger.info(
+                "the database's log is small again",
+                extra={"event": "database_log.released", "log_megabytes": size // 2**20},
+            )
         self._told = False
 
 

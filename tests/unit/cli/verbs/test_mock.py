@@ -69,4 +69,4 @@ def test_a_person_at_a_terminal_gets_plain_log_lines() -> None:
 
 def test_elsewhere_the_log_is_json_lines() -> None:
     line = json.loads(log_a_request(io.StringIO()))
-    assert (line["message"], line["status"]) == ("request answered", 200)
+    assert (line["event"], line["status"]) == ("request.answered", 200)

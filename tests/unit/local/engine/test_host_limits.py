@@ -158,7 +158,7 @@ class TestFailureLog:
         for second in range(120):
             log.failed("calls", DOWN, second * 1000)
             log.summarise(second * 1000)
-        assert [record.message for record in caplog.records] == ["a target fails", "targets keep failing"]
+        assert [vars(record)["event"] for record in caplog.records] == ["target.failing", "targets.failing"]
 
     def test_recovery_is_told_once(self, caplog: pytest.LogCaptureFixture) -> None:
         log = FailureLog(0)
@@ -166,12 +166,8 @@ class TestFailureLog:
         log.failed("calls", DOWN, 5000)
         for _ in range(3):
             log.succeeded("calls", 10_000)
-        recovery = caplog.records[-1]
-        assert (recovery.message, vars(recovery)["failures"], vars(recovery)["seconds"]) == (
-            "a target answers again",
-            2,
-            10.0,
-        )
+        recovery = vars(caplog.records[-1])
+        assert (recovery["event"], recovery["failures"], recovery["seconds"]) == ("target.recovered", 2, 10.0)
         assert len(caplog.records) == 2
 
     def test_a_thousand_targets_that_fail_at_once_are_a_few_lines(self, caplog: pytest.LogCaptureFixture) -> None:
