@@ -76,7 +76,7 @@ destroy: .tools/cdk/.done  ## delete the stack; asks first, and keeps the tables
 	@$(CDK) destroy
 
 bench: $(VENV)/.bench  ## one machine, up to 19,000 hosts, beside its peers; BENCH="--runs own:100" for less
-	@$(BIN)/python bench/run.py $(BENCH)
+	@$(BIN)/python -m bench.run $(BENCH)
 
 soak: $(VENV)/.runtime  ## an hour with a third of the hosts in trouble: queue, memory and lateness stay flat; MINUTES=20 for less
 	@$(BIN)/python -m bench.soak --minutes $(or $(MINUTES),60)

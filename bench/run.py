@@ -1,6 +1,6 @@
 """`make bench`: kizami beside its peers, N targets every five seconds, on this machine.
 
-    python bench/run.py [--runs own:100,own:10000,shared:10000] [--seconds 60] [--only kizami] [--skip-backfill]
+    python -m bench.run [--runs own:100,own:10000,shared:10000] [--seconds 60] [--only kizami] [--skip-backfill]
 
 A run is where the targets live (layout.py) and how many they are. One in a hundred fails and one in two hundred
 hangs; due, made, stored and lateness are those of the others. Lateness is arrival at the server against the
@@ -24,11 +24,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from contenders import CONTENDERS, INTERVAL_MS, Arrival, Contender, Kizami
-from layout import KINDS, NAMED, Layout, is_healthy, write_certificate
-from name_server import ADDRESS
-from name_server import available as names_available
-
+from bench.contenders import CONTENDERS, INTERVAL_MS, ROOT, Arrival, Contender, Kizami
+from bench.layout import KINDS, NAMED, Layout, is_healthy, write_certificate
+from bench.name_server import ADDRESS
+from bench.name_server import available as names_available
 from kizami.core.targets.target import Target
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.metrics import register_targets
@@ -65,9 +64,9 @@ class Servers:
         self._processes: list[subprocess.Popen[str]] = []
         port = "0"
         for file in self._files:
-            port = self._start("server.py", kind, port, file, *filter(None, [certificate]))[1]
+            port = self._start("server", kind, port, file, *filter(None, [certificate]))[1]
         if kind in NAMED:
-            self._start("name_server.py", ADDRESS)
+            self._start("name_server", ADDRESS)
         self.layout = Layout(kind, int(port))
 
     def stop(self) -> list[Arrival]:
@@ -82,10 +81,10 @@ class Servers:
                 arrivals += [Arrival(target, slot, float(moment)) for target, slot, moment in parts]
         return sorted(arrivals, key=lambda each: each.moment_ms)
 
-    def _start(self, script: str, *arguments: str | Path) -> list[str]:
+    def _start(self, module: str, *arguments: str | Path) -> list[str]:
         """Its first words, once it is ready."""
-        command = [sys.executable, Path(__file__).with_name(script), *arguments]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        command = [sys.executable, "-m", f"bench.{module}", *arguments]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         self._processes.append(process)
         assert process.stdout
         return process.stdout.readline().split()

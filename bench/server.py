@@ -1,6 +1,6 @@
 """The polled side of the benchmark: answers any window at once and notes when each request arrived.
 
-    python bench/server.py KIND PORT ARRIVALS [CERTIFICATE]
+    python -m bench.server KIND PORT ARRIVALS [CERTIFICATE]
 
 It prints `ready PORT`, and on SIGTERM writes one line a request to ARRIVALS: target, slot (epoch s), arrival
 (epoch ms with fraction). It listens for every address of the loopback (layout.py says who lives where and who
@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import cast
 
 import uvloop
-from layout import fails, hangs, server_context
+
+from bench.layout import fails, hangs, server_context
 
 _REQUEST = re.compile(rb"GET /t(\d+)\?from=([^&]+)&to=([^ ]+) ")
 _METRICS = re.compile(rb"GET /metrics/t(\d+) ")

@@ -1,4 +1,15 @@
-"""The AWS home of kizami as a CDK app: one construct a layer, composed in `stack.py`, entered through `app.py`."""
+"""The home on AWS as a CDK app: what `make deploy` puts there, one construct a layer.
+
+`cdk`, `make synth` ─▶ app ─▶ settings (CDK context, checked) ─▶ stack, which only composes:
+    foundation   what every layer stands on: settings, targets, the Lambda package, keys and network
+    schedule     the way of the data as one construct, also for an app of your own:
+                 storage (the table), scheduling (rule, Sender, queue), collecting (the Collector),
+                 reconciling (the reconciler and its queue)
+    mock_api     the API that is polled where there is no other
+    aggregating  the batch: its schedule, queue, function and tables
+    monitoring   alarms, and the CloudWatch dashboard
+the layers ─▶ parts/ (how a function, a queue, a table of ours is made)
+"""
 
 from __future__ import annotations
 

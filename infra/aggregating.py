@@ -14,12 +14,12 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.findings import acknowledge
 from infra.foundation import Foundation
-from infra.functions import WRITE_KEY_ACTIONS, allow, allow_key, consume, make_function, trigger
-from infra.queues import Limits, make_dead_letters, make_queue
-from infra.secrets import allow_secrets
-from infra.tables import make_table
+from infra.parts.findings import acknowledge
+from infra.parts.functions import WRITE_KEY_ACTIONS, allow, allow_key, consume, make_function, trigger
+from infra.parts.queues import Limits, make_dead_letters, make_queue
+from infra.parts.secrets import allow_secrets
+from infra.parts.tables import make_table
 from kizami.core.targets.target import SecretReference
 
 MAX_RECEIVES = 5

@@ -8,10 +8,10 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.environment import target_environment
 from infra.foundation import Foundation
-from infra.functions import WRITE_KEY_ACTIONS, allow, allow_key, consume, make_function
-from infra.secrets import allow_secrets
+from infra.parts.environment import target_environment
+from infra.parts.functions import WRITE_KEY_ACTIONS, allow, allow_key, consume, make_function
+from infra.parts.secrets import allow_secrets
 from kizami.core.targets.target import SecretReference, Target
 
 

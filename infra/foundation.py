@@ -9,8 +9,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from infra.network import Network
-from infra.package import lambda_code
+from infra.parts.network import Network
+from infra.parts.package import lambda_code
 from infra.settings import Settings
 from kizami.core.config import Config, parse_config
 from kizami.core.errors import ConfigurationError

@@ -6,9 +6,9 @@ from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from infra.findings import acknowledge
 from infra.foundation import Foundation
-from infra.functions import make_function
+from infra.parts.findings import acknowledge
+from infra.parts.functions import make_function
 from kizami.core.targets.target import SecretReference
 
 TIMEOUT_SECONDS = 10

@@ -6,10 +6,10 @@ from aws_cdk import Duration
 from aws_cdk import aws_events as events
 from constructs import Construct
 
-from infra.environment import target_environment
 from infra.foundation import Foundation
-from infra.functions import allow, allow_key, make_function, memory_for, trigger
-from infra.queues import make_dead_letters, make_queue
+from infra.parts.environment import target_environment
+from infra.parts.functions import allow, allow_key, make_function, memory_for, trigger
+from infra.parts.queues import make_dead_letters, make_queue
 from infra.settings import MEMORY_MB, SENDER_TIMEOUT_SECONDS
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from constructs import Construct
 
 from infra.foundation import Foundation
-from infra.tables import make_table
+from infra.parts.tables import make_table
 
 
 class Storage(Construct):

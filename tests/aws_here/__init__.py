@@ -1,1 +1,7 @@
-"""AWS on this machine: moto, DynamoDB Local, a whole stack, its template, events as Lambda hands them over."""
+"""AWS on this machine, from a single call to a whole stack.
+
+local_aws      moto's SQS and DynamoDB, Amazon's DynamoDB Local, tables and queues in them
+ministack      a local AWS that deploys the real template and runs its functions
+template       that template as tests read it
+lambda_events  what Lambda hands to a handler, and its log lines read back
+"""

@@ -8,16 +8,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote
 
-from house.tree import Fault, place, sources, syntax
+from house.tree import Fault, place, sources, syntax, text_lines
 
 CLI = "docs/cli.md"
 CONFIGURATION = "docs/configuration.md"
+INDEX = "docs/README.md"
 SHARED_OPTIONS = "Options of several verbs"
 
 # Spelt like variables, but none: the beginning of those that Click makes from the names of options.
 NO_VARIABLES = frozenset({"KIZAMI_"})
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]*)+")
 
+# A path of the repository, or one below src/kizami; a module or what is in it.
+_PATH = re.compile(r"`(\w[\w.-]*(?:/[\w.*-]+)+/?|[a-z_]+/)`")
+_DOTTED = re.compile(r"`((?:kizami|infra)(?:\.\w+)+)`")
 _LINK = re.compile(r"(?<!\\)\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} +(.*?)(?: +#+)?$", re.MULTILINE)
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -160,7 +164,7 @@ def undocumented_settings(text: str, known: Iterable[str]) -> list[Fault]:
 def dead_links(root: Path) -> list[Fault]:
     """Links of the documents to files or headings that are not there."""
     faults = []
-    for path in sorted([*root.glob("*.md"), *(root / "docs").rglob("*.md")]):
+    for path in _documents(root):
         text = _FENCE.sub(lambda fence: "\n" * fence[0].count("\n"), path.read_text("utf-8"))
         for match in _LINK.finditer(text):
             if not re.match(r"[a-z][a-z0-9+.-]*:", match[1]) and not _leads_somewhere(path, match[1]):
@@ -179,3 +183,50 @@ def _leads_somewhere(path: Path, link: str) -> bool:
 def _anchors(path: Path) -> set[str]:
     headings = _HEADING.findall(_FENCE.sub("", path.read_text("utf-8")))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def stale_paths(root: Path) -> list[Fault]:
+    """Paths and modules between backticks of the documents that are not there (any more)."""
+    return [
+        Fault(place(root, path), number, f"there is no {name}", "say where it is now")
+        for path in _documents(root)
+        for number, line in enumerate(text_lines(path), 1)
+        for name in [*_lost_paths(root, line), *_lost_modules(root, line)]
+    ]
+
+
+def _lost_paths(root: Path, line: str) -> Iterator[str]:
+    """Those that begin with a folder of the repository, or of the package as its maps name them."""
+    for name in _PATH.findall(line):
+        tops = [top for top in (root, root / "src/kizami") if (top / name.split("/")[0]).is_dir()]
+        if tops and not any(any(top.glob(name.rstrip("/"))) for top in tops):
+            yield name
+
+
+def _lost_modules(root: Path, line: str) -> Iterator[str]:
+    """`kizami.toml` is a file: what counts begins with a package of ours."""
+    for name in _DOTTED.findall(line):
+        top = root if name.startswith("infra") else root / "src"
+        parts = name.split(".")
+        if parts[0] == "kizami" and not (top / "kizami" / parts[1]).is_dir():
+            continue
+        module = top.joinpath(*parts)
+        owner = module.parent.with_suffix(".py")
+        is_in_owner = owner.is_file() and re.search(rf"\b{parts[-1]}\b", owner.read_text("utf-8"))
+        if not (module.is_dir() or module.with_suffix(".py").is_file() or is_in_owner):
+            yield name
+
+
+def unlisted_pages(root: Path) -> list[Fault]:
+    """Pages of docs that their index has no link to."""
+    index = (root / INDEX).read_text("utf-8")
+    linked = {link.partition("#")[0] for link in _LINK.findall(index)}
+    return [
+        Fault(INDEX, 1, f"{path.name} is not listed", "give it a line where a reader would look for it")
+        for path in sorted((root / "docs").glob("*.md"))
+        if path.name not in linked and path.name != Path(INDEX).name
+    ]
+
+
+def _documents(root: Path) -> list[Path]:
+    return sorted([*root.glob("*.md"), *(root / "docs").rglob("*.md")])

@@ -1,15 +1,16 @@
-"""The rules of the house hold for this repository (`test_house_rules.py` shows that each one can find a fault)."""
+"""The rules of the house hold for this repository (`test_rules.py` shows that each one can find a fault)."""
 
 from __future__ import annotations
 
 import logging
 import subprocess
 from collections.abc import Iterable, Iterator
+from pkgutil import resolve_name
 
 import click
 
 from conftest import skip_for_lack_of
-from house import database_file, documents, events, imports, properties, texts
+from house import database_file, documents, events, glossary, imports, properties, rooms, texts
 from house.tree import ROOT, Fault, tracked_files
 from kizami.aggregation.log_codes import LogCode
 from kizami.cli import exit_codes
@@ -107,6 +108,31 @@ class TestThisHouse:
 
     def test_links_lead_somewhere(self) -> None:
         assert_none(documents.dead_links(ROOT))
+
+    def test_paths_and_modules_in_the_documents_are_there(self) -> None:
+        assert_none(documents.stale_paths(ROOT))
+
+    def test_no_room_is_crowded(self) -> None:
+        assert_none(rooms.crowded(ROOT))
+
+    def test_the_map_of_each_room_names_all_that_is_in_it(self) -> None:
+        assert_none(rooms.unmapped(ROOT))
+
+    def test_the_architecture_shows_every_room(self) -> None:
+        assert_none(rooms.misdrawn(ROOT))
+
+    def test_no_two_classes_have_one_name(self) -> None:
+        assert_none(rooms.repeated_classes(ROOT))
+
+    def test_handlers_are_where_others_look_for_them(self) -> None:
+        assert_none(rooms.lost_handlers(ROOT))
+        assert all(callable(resolve_name(handler)) for handler in rooms.HANDLERS)
+
+    def test_the_glossary_says_what_the_page_says(self) -> None:
+        assert_none(glossary.other_words(ROOT))
+
+    def test_every_page_of_the_documents_is_in_their_index(self) -> None:
+        assert_none(documents.unlisted_pages(ROOT))
 
     def test_the_properties_are_annotated_as_they_are_listed(self) -> None:
         assert_none(properties.property_faults(ROOT))

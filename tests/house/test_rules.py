@@ -10,20 +10,6 @@ import pytest
 from house import database_file, documents, events, imports, properties, texts
 from house.tree import Fault
 
-
-@pytest.fixture
-def build(tmp_path: Path) -> Callable[..., Path]:
-    """Makes a tree of files: `build({"src/kizami/core/slots.py": "import os"})`."""
-
-    def write(files: dict[str, str]) -> Path:
-        for name, text in files.items():
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name).write_text(text, "utf-8")
-        return tmp_path
-
-    return write
-
-
 Build = Callable[[dict[str, str]], Path]
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from infra.modules import needed_files
-from infra.package import package_files, package_hash, require_packaged, write_zip
+from infra.parts.modules import needed_files
+from infra.parts.package import package_files, package_hash, require_packaged, write_zip
 
 from aws_here.template import HANDLERS, synthesize
 from kizami.core.errors import ConfigurationError

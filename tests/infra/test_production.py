@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from infra.functions import NETWORK_ACTIONS, WRITE_KEY_ACTIONS
+from infra.parts.functions import NETWORK_ACTIONS, WRITE_KEY_ACTIONS
 
 from aws_here.template import HANDLERS, Template, all_policies, beyond_logs, flat, synthesize
 

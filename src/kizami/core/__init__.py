@@ -1,7 +1,17 @@
 """What is decided, without doing anything: no I/O, no clock, no environment, no chance; `now` is a parameter.
 
-errors ◀─ slots, epoch ◀─ targets/ ◀─ messages ◀─ sender (a minute's plan)
-                             ▲            ▲──── collector (a request, and what its answer means)
-                           config         └──── coverage (what is due, gaps) ◀─ backfill ◀─ reconcile
-ports: what a runtime must be able to do.    logs: how a line looks.
+    the text of kizami.toml ─▶ config ─▶ targets/: what is polled
+    a minute and its targets ─▶ sender ─▶ messages, each with its delay
+    a message ─▶ collector ─▶ a request; its answer ─▶ collector ─▶ a record (messages) or a named error
+    what was due less what is stored ─▶ coverage ─▶ gaps ─▶ backfill ─▶ messages again
+                                                     └─▶ reconcile: which of them in this run, on AWS
+
+What all of it stands on:
+
+    slots      the axis of time: slots, windows, how an instant is written
+    epoch      instants as the whole numbers that the SQLite file holds
+    errors     everything that can go wrong, as one tree
+    redaction  secrets kept out of every text
+    ports      what a runtime has to provide, and what that promises
+    logs       how a log line looks
 """

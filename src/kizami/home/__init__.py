@@ -1,7 +1,11 @@
 """A home of the data, whichever it is: the port, its values, and what is made of them for people and programs.
 
-port ─▶ snapshot (one look at everything) ─▶ health (numbers, verdict) ─▶ wire (as JSON)
-  │       grid (the state of each slot), chart (buckets to draw)
-  └─▶ repair: what a backfill would do, and doing it
-Implemented by local/home.py and aws/home.py; used by cli/ and web/. Alerts and incidents stand on it too.
+    local/home.py, aws/home.py ─▶ port (a Home: its questions and repairs, in terms of values)
+    port ─▶ snapshot (one look at everything) ─▶ health (numbers, verdict)
+    port ─▶ grid (the state of every slot)
+    port ─▶ chart (buckets few enough to draw)
+    port ─▶ repair (what a backfill would do, and doing it)
+    all of these ─▶ wire (as JSON and CSV), web/view/ (as HTML), cli/ (as text)
+
+Alerts and incidents will stand on the port too, in a room beside this one.
 """

@@ -1,6 +1,8 @@
 """The home on one machine: one process, one SQLite file.
 
-engine/  the daemon: it plans, asks and writes          http/   its requests, on one thread
-store/   the SQLite file: queue, records, dead letters   home.py the port over it
-queue_worker.py and daemon_lock.py: who collects
+`kizami up` ─▶ daemon_lock (one daemon a file) ─▶ engine/ (plans, asks, judges, writes)
+                                                    ├─▶ http/ (its requests, on one thread)
+                                                    └─▶ store/ (the file: queue, records, dead letters)
+cli/, web/ ─▶ home (the port kizami/home/port.py over the file) ─▶ store/
+`kizami backfill` ─▶ queue_worker: who collects, the daemon that runs or engine/drain in this process
 """

@@ -1,3 +1,16 @@
-"""The dashboard: every slot on one page, its JSON twin, and the actions that repair what is seen there."""
+"""The page, its JSON API and its actions, over the port in home/.
+
+    a request ─▶ server (a thread of its own) ─▶ application (routes) ─▶ security (Host, token, origin) ─▶ guesses
+        GET  /                       ─▶ pages ─▶ view/ (address, screen, render)
+        GET  /api/v1/live            ─▶ event_stream ◀─ live (one look for all open pages) ─▶ view/
+        GET  /api/v1/…               ─▶ api, api_lists, in pages by paging ─▶ home/wire
+        POST /api/v1/…               ─▶ actions ─▶ home/repair
+        GET  /prometheus/…           ─▶ prometheus/
+        GET  /metrics, /healthz, /readyz ─▶ monitoring
+    each of them ─▶ home_threads (a few threads, each with a Home of its own) ─▶ home/port ─▶ local/ or aws/
+    problems: how all of them say no
+
+static/ and view/templates/ are the browser's side, openapi.json describes the API.
+"""
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8080

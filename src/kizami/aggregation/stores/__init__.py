@@ -1,1 +1,7 @@
-"""Locks and points: sqlite on one machine, company_table and points_table on AWS, company_states for a page."""
+"""Where the batch keeps companies' locks and users' points: the ports LockStore and PointStore of core/ports.
+
+sqlite          both, in the one file of local/
+company_table   the locks on AWS, and where each company's key is
+points_table    the points on AWS
+company_states  both tables read now and then, for a page over AWS
+"""

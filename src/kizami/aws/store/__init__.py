@@ -1,4 +1,7 @@
-"""What is kept on AWS: metric_table (DynamoDB); sqs_queue, queues, dead_letters (SQS).
+"""What is kept on AWS, each over client/json_client.
 
-slot_cache and dead_letter_cache are what an open page has read of them.
+sender, reconciler ─▶ sqs_queue ─▶ SQS             collector ─▶ metric_table ─▶ DynamoDB
+aws/home.py ─▶ queues (all of a deployed system: how full, and past slots asked for again) ─▶ sqs_queue
+aws/home.py ─▶ slot_cache (what has been read of the table) ─▶ metric_table
+aws/home.py ─▶ dead_letter_cache (what has been seen) ─▶ dead_letters (looked at, redriven, purged) ─▶ SQS
 """

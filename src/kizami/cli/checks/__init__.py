@@ -1,1 +1,1 @@
-"""What `kizami doctor` looks at: this machine, and every target."""
+"""What `kizami doctor` looks at: machine (SQLite, the file, the clock), then targets (each asked once)."""

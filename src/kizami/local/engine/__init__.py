@@ -1,7 +1,14 @@
-"""The daemon, turn by turn:
+"""The daemon: two threads, of which loop owns time and sockets, and writer the disk.
 
-sender (the minute's plan) ─▶ write_batch ─▶ writer ─▶ the queue in store/ ─▶ writer ─▶ agenda (at its moment)
-    ─▶ collector ─▶ host_limits ─▶ http/fetcher ─▶ an answer ─▶ collector ─▶ write_batch ─▶ writer ─▶ a record
-loop owns the turn; active_targets, options: what it works on; backoff, failure_log, catch_up: when it goes wrong;
-drain: the same engine for `kizami backfill` without a daemon.
+a minute ─▶ sender (its plan) ─▶ write_batch ─▶ writer ─▶ store/statements: messages on the queue
+writer ─▶ live messages five seconds ahead, retried and backfilled ones by waiting_lines ─▶ loop
+loop ─▶ agenda (until its moment) ─▶ collector ─▶ host_limits (may it leave now?) ─▶ http/fetcher ─▶ the API
+an answer ─▶ collector ─▶ a record, a retry (backoff) or a dead letter ─▶ write_batch ─▶ writer ─▶ store/
+what is durable now: writer ─▶ loop ─▶ whoever shows it
+
+active_targets  what is polled now, and at which place of its interval
+options         the limits, as the flags of `kizami up` set them
+catch_up        what a stop, a sleep or a jump of the clock has missed ─▶ store/backfill_queue
+failure_log     failures told without a flood
+drain           the same loop for a while, for `kizami backfill` without a daemon
 """

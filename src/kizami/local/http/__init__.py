@@ -1,4 +1,9 @@
-"""Requests at scale on one thread: fetcher (libcurl) over socket_poller, woken by wakeup.
+"""Requests at scale on one thread, by libcurl.
 
-secrets become headers here; interrupts: Ctrl-C while libcurl works.
+engine/collector ─▶ fetcher ─▶ host_names (its address, looked up in a thread of its own)
+    ─▶ connections (is this host's connection kept?) ─▶ connection_pools (libcurl's multi handles)
+    ─▶ socket_poller (which sockets are ready) ─▶ fetcher ─▶ answers, back in engine/loop
+wakeup      ends the wait: used by the writer's thread and by signal handlers
+secrets     references become header values
+interrupts  Ctrl-C while libcurl is at work
 """

@@ -1,4 +1,7 @@
-"""A page: address (the view in the URL) ─▶ screen (what it shows) ─▶ phrasing, words ─▶ render (templates).
+"""How the page looks.
 
-panel_links: the same as JSON, as CSV and on the command line.
+the URL's query ─▶ address (a View) ─▶ screen (what it shows of a snapshot, and panel_links)
+    ─▶ render (templates/: the whole page, or the parts that have changed) ─▶ HTML
+            └─▶ phrasing (the verdict and tiles as sentences) ─▶ words/ (English and Japanese)
+panel_links: each panel as JSON, as CSV and on the command line
 """

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from aws_cdk import Stack, Token
 from aws_cdk import aws_lambda as lambda_
 
-from infra.functions import allow
+from infra.parts.functions import allow
 from kizami.core.targets.target import SecretReference
 
 

@@ -12,7 +12,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 import kizami
-from infra.modules import needed_files
+from infra.parts.modules import needed_files
 from kizami.aggregation.points import DEFAULT_ZONE
 from kizami.core.errors import ConfigurationError
 
@@ -41,7 +41,7 @@ def package_files(config: str | None, zone: str = DEFAULT_ZONE) -> dict[str, byt
 def require_packaged(handler: str) -> str:
     """The handler, if the package is made for its module: what is missing there would fail only once deployed."""
     if handler.rpartition(".")[0] not in HANDLER_MODULES:
-        raise ConfigurationError(handler, "is not among HANDLER_MODULES of infra/package.py")
+        raise ConfigurationError(handler, "is not among HANDLER_MODULES of infra/parts/package.py")
     return handler
 
 

@@ -13,9 +13,9 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.findings import acknowledge
 from infra.foundation import Foundation
-from infra.package import require_packaged
+from infra.parts.findings import acknowledge
+from infra.parts.package import require_packaged
 from infra.settings import MEMORY_MB
 
 RUNTIME = lambda_.Runtime.PYTHON_3_14

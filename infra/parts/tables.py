@@ -6,8 +6,8 @@ from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
-from infra.findings import acknowledge
 from infra.foundation import Foundation
+from infra.parts.findings import acknowledge
 
 
 def make_table(

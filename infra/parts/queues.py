@@ -8,8 +8,8 @@ from aws_cdk import Duration
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.findings import acknowledge
 from infra.foundation import Foundation
+from infra.parts.findings import acknowledge
 from infra.settings import RETENTION_DAYS
 
 DEAD_LETTER_DAYS = 14  # the longest that SQS keeps a message

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from infra.foundation import Foundation
-from infra.package import CONFIG_NAME
+from infra.parts.package import CONFIG_NAME
 
 
 def target_environment(foundation: Foundation) -> dict[str, str]:
