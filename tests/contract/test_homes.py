@@ -35,8 +35,9 @@ from kizami.core.sender import message_for_slot
 from kizami.core.slots import Window
 from kizami.core.targets.target import Target
 from kizami.home.grid import CellState, cells_between
-from kizami.home.port import CompanyState, Home, SlotCounts
+from kizami.home.port import Home
 from kizami.home.snapshot import find_gaps_in, take_snapshot
+from kizami.home.values import CompanyState, SlotCounts
 from kizami.local.home import LocalHome
 from programs.command import Command
 from samples.database import at, make_database

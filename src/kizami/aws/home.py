@@ -27,14 +27,17 @@ from kizami.core.messages import MetricRecord, ScheduleMessage
 from kizami.core.ports import Clock
 from kizami.core.slots import floor_to_slot, shift, shorten
 from kizami.core.targets.target import Target
-from kizami.home.port import CompanyState, KnownTarget, Pace, Polling, SlotCounts, SlotDetails
+from kizami.home.targets import KnownTarget, Pace, Polling
 from kizami.home.values import (
     Bucket,
+    CompanyState,
     DeadLetter,
     DeadLetterKey,
     Lateness,
     PendingSlot,
     QueueDepth,
+    SlotCounts,
+    SlotDetails,
     StoredSlot,
     lateness_of,
 )

@@ -1,107 +1,24 @@
-"""What the dashboard asks of a home, one machine or AWS: the questions, and the values that answer them."""
+"""What is asked of a home, one machine or AWS: reading and repairing, for verbs, page and API alike."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
 from typing import Protocol
 
-from kizami.aggregation.lock import EXPIRY
-from kizami.core.coverage import Completeness, Gap, Span, due_span
-from kizami.core.errors import InvalidInput
+from kizami.core.coverage import Completeness, Gap, Span
 from kizami.core.messages import MetricRecord, ScheduleMessage
-from kizami.core.slots import floor_to_slot, shorten
-from kizami.home.values import Bucket, DeadLetter, DeadLetterKey, Lateness, PendingSlot, QueueDepth, StoredSlot
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How quick a healthy home is: from a slot's tick to its record, and until when a poll is in time."""
-
-    settling_seconds: int
-    late_after_ms: int
-
-
-# A poll goes out within milliseconds of its moment, at any moment of the interval that follows its tick;
-# then it has an answer to wait for. One that is a second late was held up by something.
-ONE_MACHINE = Pace(settling_seconds=5, late_after_ms=1000)
-
-
-class Polling(Enum):
-    """Whether a target's slots go on: those of the others are not expected to."""
-
-    ON = "on"
-    PAUSED = "paused"  # from the dashboard, where it can be resumed
-    DISABLED = "disabled"  # by the configuration
-    REMOVED = "removed"  # from the configuration
-
-
-@dataclass(frozen=True, slots=True)
-class KnownTarget:
-    """A target as its home remembers it; its slots are expected from `first_slot` until `expected_until`."""
-
-    name: str
-    interval_seconds: int
-    lag_seconds: int
-    first_slot: datetime
-    polling: Polling = Polling.ON
-    paused_since: datetime | None = None
-    expected_until: datetime | None = None
-    pace: Pace = ONE_MACHINE
-
-    @property
-    def is_on(self) -> bool:
-        return self.polling is Polling.ON
-
-    def due(self, now: datetime, grace_seconds: float = 0) -> Span:
-        """Its slots that are expected and have been due for `grace_seconds`."""
-        span = due_span(self, self.first_slot, now, grace_seconds)
-        if self.expected_until is None or self.expected_until >= span.end:
-            return span
-        end = floor_to_slot(self.expected_until, self.interval_seconds)
-        return Span(span.start, max(span.start, end), self.interval_seconds)
-
-
-class UnknownTarget(InvalidInput):
-    """No target of that name was ever polled here."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__("metric", f"{shorten(name)} was never polled here; see /api/v1/targets")
-
-
-@dataclass(frozen=True, slots=True)
-class SlotCounts:
-    """How many slots of a range are stored, on the queue and dead."""
-
-    stored: int = 0
-    pending: int = 0
-    dead: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class SlotDetails:
-    """All that is known about the slots of one metric in a range."""
-
-    stored: Sequence[StoredSlot] = ()
-    pending: Sequence[PendingSlot] = ()
-    dead: Sequence[DeadLetter] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class CompanyState:
-    """A company of the aggregation batch: since when it is locked, and its points of the month (2025-12)."""
-
-    company_id: str
-    locked_since: datetime | None
-    month: str
-    users: int
-    points: int
-
-    def is_lock_expired(self, now: datetime) -> bool:
-        """Whether the next run would take its lock over."""
-        return self.locked_since is not None and self.locked_since + EXPIRY < now
+from kizami.home.targets import KnownTarget
+from kizami.home.values import (
+    Bucket,
+    CompanyState,
+    DeadLetter,
+    DeadLetterKey,
+    Lateness,
+    QueueDepth,
+    SlotCounts,
+    SlotDetails,
+)
 
 
 class Home(Protocol):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 
-from kizami.core.coverage import Completeness, Gap, with_arrivals
+from kizami.core.coverage import Completeness, Gap, Span, add_up, count_slots, with_arrivals
 from kizami.core.slots import Window, shift
 from kizami.home.health import (
     DAY,
@@ -18,17 +18,13 @@ from kizami.home.health import (
     Overview,
     SlotTally,
     TargetBehind,
-    add_completeness,
     add_tallies,
-    recent_spans,
     seconds_behind,
-    settling_span,
-    slots_in,
-    span_within,
     tally_slots,
 )
-from kizami.home.port import ONE_MACHINE, CompanyState, Home, KnownTarget, Polling, UnknownTarget
-from kizami.home.values import DeadLetter
+from kizami.home.port import Home
+from kizami.home.targets import ONE_MACHINE, KnownTarget, Polling, UnknownTarget
+from kizami.home.values import CompanyState, DeadLetter
 
 LISTED = 50  # rows of a list on the page; its JSON has them all
 
@@ -107,36 +103,41 @@ class Snapshot:
         return self.targets[name]
 
 
-def take_snapshot(source: Home, now: datetime) -> Snapshot:
-    """Ask `source` for all of it."""
-    statuses = target_statuses(source, now)
-    gaps = find_gaps_in(source, [status.target for status in statuses.values()], Window(now - DAY, now), now)
+def take_snapshot(home: Home, now: datetime) -> Snapshot:
+    """Ask `home` for all of it."""
+    statuses = target_statuses(home, now)
+    gaps = find_gaps_in(home, [status.target for status in statuses.values()], Window(now - DAY, now), now)
     return Snapshot(
-        _overview(source, statuses, gaps, now),
+        _overview(home, statuses, gaps, now),
         statuses,
         gaps,
-        source.dead_letters(None, LISTED),
-        source.companies(now),
+        home.dead_letters(None, LISTED),
+        home.companies(now),
     )
 
 
-def target_statuses(source: Home, now: datetime) -> dict[str, TargetStatus]:
+def recent_spans(targets: Iterable[KnownTarget], back: timedelta, now: datetime) -> dict[str, Span]:
+    """The recent slots of each target by name."""
+    return {target.name: target.recent(back, now) for target in targets}
+
+
+def target_statuses(home: Home, now: datetime) -> dict[str, TargetStatus]:
     """Every target by name."""
-    targets = source.targets()
+    targets = home.targets()
     minutes = recent_spans(targets, LAST_MINUTE, now)
-    counts = source.slot_counts(minutes)
-    days = source.completeness(recent_spans(targets, DAY, now))
-    newest = source.newest_slots()
-    arrived = _arrivals(source, targets, days, now)
+    counts = home.slot_counts(minutes)
+    days = home.completeness(recent_spans(targets, DAY, now))
+    newest = home.newest_slots()
+    arrived = _arrivals(home, targets, days, now)
 
     def status_of(target: KnownTarget) -> TargetStatus:
         name = target.name
-        more = min(arrived[name], slots_in(target, LAST_MINUTE) - minutes[name].expected)
+        more = min(arrived[name], target.slots_in(LAST_MINUTE) - minutes[name].expected)
         return TargetStatus(
             target,
             newest.get(name),
             tally_slots(minutes[name], counts[name], more),
-            with_arrivals(days[name], arrived[name], slots_in(target, DAY)),
+            with_arrivals(days[name], arrived[name], target.slots_in(DAY)),
             arrived[name],
             seconds_behind(target, newest.get(name), now),
         )
@@ -145,22 +146,22 @@ def target_statuses(source: Home, now: datetime) -> dict[str, TargetStatus]:
 
 
 def _arrivals(
-    source: Home, targets: Sequence[KnownTarget], days: Mapping[str, Completeness], now: datetime
+    home: Home, targets: Sequence[KnownTarget], days: Mapping[str, Completeness], now: datetime
 ) -> Counter[str]:
     """How many slots of each target are stored already that might still be on their way; only the targets that are
     too young to fill the day are asked for."""
-    young = [target for target in targets if days[target.name].expected < slots_in(target, DAY)]
-    spans = {target.name: settling_span(target, now) for target in young}
+    young = [target for target in targets if days[target.name].expected < target.slots_in(DAY)]
+    spans = {target.name: target.settling(now) for target in young}
     spans = {name: span for name, span in spans.items() if span.expected}
-    found = source.completeness(spans) if spans else {}
+    found = home.completeness(spans) if spans else {}
     return Counter({name: part.stored for name, part in found.items()})
 
 
-def find_gaps_in(source: Home, targets: Sequence[KnownTarget], window: Window, now: datetime) -> list[FoundGap]:
+def find_gaps_in(home: Home, targets: Sequence[KnownTarget], window: Window, now: datetime) -> list[FoundGap]:
     """The gaps of a window, newest first; of a target that is not polled nothing is expected."""
     targets = _on(targets)
     intervals = {target.name: target.interval_seconds for target in targets}
-    found = source.missing({target.name: span_within(target, window, now) for target in targets})
+    found = home.missing({target.name: target.within(window.start, window.end, now) for target in targets})
     gaps = [FoundGap(name, intervals[name], gap) for name, each in found.items() for gap in each]
     return sorted(gaps, key=lambda entry: (entry.gap.start, entry.metric), reverse=True)
 
@@ -170,13 +171,13 @@ def _on(targets: Sequence[KnownTarget]) -> list[KnownTarget]:
 
 
 def _overview(
-    source: Home, statuses: Mapping[str, TargetStatus], gaps: Sequence[FoundGap], now: datetime
+    home: Home, statuses: Mapping[str, TargetStatus], gaps: Sequence[FoundGap], now: datetime
 ) -> Overview:
     targets = [status.target for status in statuses.values()]
     polled = [status for status in statuses.values() if status.target.is_on]
     paused = [target for target in targets if target.polling is Polling.PAUSED]
     newest = [status.newest_slot for status in statuses.values() if status.newest_slot is not None]
-    hours = source.completeness(recent_spans([status.target for status in polled], HOUR, now))
+    hours = home.completeness(recent_spans([status.target for status in polled], HOUR, now))
     is_starting = polled and not any(status.day.expected for status in polled)
     return Overview(
         now=now,
@@ -187,14 +188,14 @@ def _overview(
         newest_slot=max(newest, default=None),
         furthest_behind=_furthest_behind(polled),
         targets_behind=sum(status.seconds_behind > 0 for status in polled),
-        hour=add_completeness(
-            with_arrivals(hours[each.target.name], each.arrived, slots_in(each.target, HOUR)) for each in polled
+        hour=add_up(
+            with_arrivals(hours[each.target.name], each.arrived, each.target.slots_in(HOUR)) for each in polled
         ),
-        day=add_completeness(status.day for status in polled),
-        lateness=source.lateness(now - LATENESS_RANGE, now),
-        queue=source.queue_depth(now),
+        day=add_up(status.day for status in polled),
+        lateness=home.lateness(now - LATENESS_RANGE, now),
+        queue=home.queue_depth(now),
         gaps=len(gaps),
-        gap_slots=sum(entry.gap.slots for entry in gaps),
+        gap_slots=count_slots(entry.gap for entry in gaps),
         late_after_ms=max((target.pace.late_after_ms for target in targets), default=ONE_MACHINE.late_after_ms),
         first_tick=min(_first_tick(status.target) for status in polled) if is_starting else None,
     )

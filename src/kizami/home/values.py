@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate
 
+from kizami.aggregation.lock import EXPIRY
 from kizami.core.messages import ScheduleMessage
 from kizami.core.slots import Window, shift
 
@@ -111,3 +112,36 @@ class PendingSlot:
     in_flight: bool
     backfill: bool
     last_error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SlotCounts:
+    """How many slots of a range are stored, on the queue and dead."""
+
+    stored: int = 0
+    pending: int = 0
+    dead: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SlotDetails:
+    """All that is known about the slots of one metric in a range."""
+
+    stored: Sequence[StoredSlot] = ()
+    pending: Sequence[PendingSlot] = ()
+    dead: Sequence[DeadLetter] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompanyState:
+    """A company of the aggregation batch: since when it is locked, and its points of the month (2025-12)."""
+
+    company_id: str
+    locked_since: datetime | None
+    month: str
+    users: int
+    points: int
+
+    def is_lock_expired(self, now: datetime) -> bool:
+        """Whether the next run would take its lock over."""
+        return self.locked_since is not None and self.locked_since + EXPIRY < now

@@ -11,9 +11,8 @@ from kizami.core.slots import format_instant
 from kizami.home.chart import Chart
 from kizami.home.grid import Cell
 from kizami.home.health import Overview, Verdict
-from kizami.home.port import CompanyState
 from kizami.home.snapshot import FoundGap, TargetStatus
-from kizami.home.values import DeadLetter
+from kizami.home.values import CompanyState, DeadLetter
 
 RECORD_COLUMNS = ("metricName", "slotTime", "count", "collectedAt")
 SLOT_COLUMNS = ("metricName", "slotTime", "state", "count", "lateMs", "receives", "reason")

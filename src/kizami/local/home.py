@@ -14,8 +14,17 @@ from kizami.core.coverage import Completeness, Gap, Span
 from kizami.core.errors import StoreError
 from kizami.core.messages import MetricRecord, ScheduleMessage
 from kizami.core.slots import shift
-from kizami.home.port import CompanyState, KnownTarget, Polling, SlotCounts, SlotDetails
-from kizami.home.values import Bucket, DeadLetter, DeadLetterKey, Lateness, QueueDepth
+from kizami.home.targets import KnownTarget, Polling
+from kizami.home.values import (
+    Bucket,
+    CompanyState,
+    DeadLetter,
+    DeadLetterKey,
+    Lateness,
+    QueueDepth,
+    SlotCounts,
+    SlotDetails,
+)
 from kizami.local.store.backfill_queue import BackfillQueue
 from kizami.local.store.buckets import read_buckets, read_counts
 from kizami.local.store.database import open_database, sqlite_errors

@@ -20,7 +20,8 @@ from starlette.routing import BaseRoute, Route
 from kizami.core.errors import InvalidInput, KizamiError
 from kizami.core.ports import Clock
 from kizami.core.slots import parse_iso8601, shorten
-from kizami.home.port import Home, KnownTarget
+from kizami.home.port import Home
+from kizami.home.targets import KnownTarget
 from kizami.web.home_threads import HomeThreads
 from kizami.web.prometheus.budget import Budget, TooCostly, TooSlow
 from kizami.web.prometheus.evaluation import Scalar, Series, evaluate
