@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
 
@@ -12,6 +13,7 @@ from kizami.home.targets import KnownTarget
 from kizami.home.values import (
     Bucket,
     CompanyState,
+    DaemonState,
     DeadLetter,
     DeadLetterKey,
     Lateness,
@@ -19,6 +21,24 @@ from kizami.home.values import (
     SlotCounts,
     SlotDetails,
 )
+
+
+class QueueWorker(Protocol):
+    """Whoever works off the queue."""
+
+    @property
+    def words(self) -> str:
+        """What the reader is told about it."""
+
+    @property
+    def look_seconds(self) -> float:
+        """How often to ask what is left."""
+
+    def check(self) -> None:
+        """Raise what keeps it from its work, if that is known."""
+
+    def left(self, spans: Mapping[str, Span]) -> int:
+        """How many slots of the spans are still to be settled, as far as that can be told."""
 
 
 class Home(Protocol):
@@ -31,14 +51,19 @@ class Home(Protocol):
     command_options: Mapping[str, str]  # what `kizami` must be told to look at the same home
     can_pause: bool
 
-    def targets(self) -> list[KnownTarget]:
-        """Every target there is or was, by name."""
+    # Reading
+
+    def names(self) -> Collection[str]:
+        """The names of all targets that are configured or were ever polled."""
+
+    def targets(self, names: Collection[str] | None = None) -> list[KnownTarget]:
+        """Every target there is or was, or those of these names, by name."""
 
     def newest_slots(self) -> dict[str, datetime]:
         """The newest stored slot of each metric that has one."""
 
-    def slot_counts(self, spans: Mapping[str, Span]) -> dict[str, SlotCounts]:
-        """Where the slots of each metric's span are."""
+    def records(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
+        """The metric's records, read piece by piece as they are asked for."""
 
     def completeness(self, spans: Mapping[str, Span]) -> dict[str, Completeness]:
         """How much of each metric's span is stored."""
@@ -46,11 +71,11 @@ class Home(Protocol):
     def missing(self, spans: Mapping[str, Span]) -> dict[str, list[Gap]]:
         """The runs of slots that are neither stored nor pending nor dead, for each metric that has any."""
 
+    def slot_counts(self, spans: Mapping[str, Span]) -> dict[str, SlotCounts]:
+        """Where the slots of each metric's span are."""
+
     def slot_details(self, metric: str, start: datetime, end: datetime) -> SlotDetails:
         """What is known about each slot of a range of hours."""
-
-    def records(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
-        """The metric's records."""
 
     def buckets(self, metric: str, start: datetime, end: datetime, seconds: int) -> list[Bucket]:
         """The records in stretches of `seconds` since 1970; stretches without a record are left out."""
@@ -58,22 +83,45 @@ class Home(Protocol):
     def counts_at(self, metric: str, slots: Sequence[datetime]) -> list[int | None]:
         """The count of each of the slots, in their order; None where it is not stored."""
 
-    def queue_depth(self, now: datetime) -> QueueDepth:
-        """How full the queue is."""
-
     def lateness(self, start: datetime, end: datetime) -> Lateness:
         """How late the live polls of the range were."""
 
+    def queue_depth(self, now: datetime) -> QueueDepth:
+        """How full the queue is."""
+
     def dead_letters(
-        self, metric: str | None, limit: int, before: DeadLetterKey | None = None
+        self, metric: str | None = None, limit: int = -1, before: DeadLetterKey | None = None
     ) -> list[DeadLetter]:
         """Those of one metric or of all, newest first, from after `before` on; all if the limit is negative."""
 
+    def companies(self, now: datetime) -> list[CompanyState]:
+        """The companies of the aggregation batch, by id; none where it does not run."""
+
+    def daemon(self) -> DaemonState | None:
+        """Whether somebody collects at the moment; None where no daemon does it."""
+
+    # Repairing
+
     def backfill(self, messages: Iterable[ScheduleMessage]) -> int:
-        """Ask for past slots again, after the live ones; how many of them were missing until now."""
+        """Ask for past slots again, after the live ones; how many of them were missing until now.
+
+        It may be interrupted and repeated at any point.
+        """
+
+    def expect_from(self, metric: str, slot: datetime) -> None:
+        """From now on the metric's slots are expected from `slot` on, if they were not before."""
+
+    def queued(self, spans: Mapping[str, Span]) -> int:
+        """How many slots of the spans are on the queue for certain."""
+
+    def worker(self, metrics: Iterable[str]) -> AbstractContextManager[QueueWorker]:
+        """Whoever works off the queue anyway, else this process for the length of a `with`."""
 
     def redrive(self, letters: Iterable[DeadLetter]) -> int:
-        """Put dead letters back on the queue; how many went back."""
+        """Put dead letters back on the queue with a fresh count of receives; how many went back."""
+
+    def purge(self, letters: Iterable[DeadLetter]) -> int:
+        """Forget dead letters: their slots are missing from then on. How many there were."""
 
     def pause(self, metric: str) -> None:
         """Poll it no more until it is resumed, also after a restart. A second time changes nothing."""
@@ -81,19 +129,5 @@ class Home(Protocol):
     def resume(self, metric: str) -> None:
         """Poll it again, and catch up with what was due meanwhile. Without a pause it changes nothing."""
 
-    def companies(self, now: datetime) -> list[CompanyState]:
-        """The companies of the aggregation batch, by id; none where it does not run."""
-
     def close(self) -> None:
         """Give back what it holds."""
-
-
-class QueueWorker(Protocol):
-    """Whoever works off the queue."""
-
-    @property
-    def words(self) -> str:
-        """What the reader is told about it."""
-
-    def check(self) -> None:
-        """Raise what keeps it from its work, if that is known."""

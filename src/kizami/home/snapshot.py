@@ -27,6 +27,7 @@ from kizami.home.targets import ONE_MACHINE, KnownTarget, Polling, UnknownTarget
 from kizami.home.values import CompanyState, DeadLetter
 
 LISTED = 50  # rows of a list on the page; its JSON has them all
+_NOTHING = Completeness(0, 0)
 
 
 class TargetCondition(Enum):
@@ -48,8 +49,8 @@ class TargetStatus:
     target: KnownTarget
     newest_slot: datetime | None
     minute: SlotTally
+    hour: Completeness  # of nothing where it is not polled
     day: Completeness
-    arrived: int
     seconds_behind: int
 
     @property
@@ -85,14 +86,12 @@ class FoundGap:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """All of it; gaps newest first, dead letters newest first and at most LISTED."""
+class HomeHealth:
+    """How a home does, as `kizami status` and the page tell it: all numbers, each target, and the day's gaps."""
 
     overview: Overview
     targets: Mapping[str, TargetStatus]
-    gaps: Sequence[FoundGap]
-    dead_letters: Sequence[DeadLetter]
-    companies: Sequence[CompanyState]
+    gaps: Sequence[FoundGap]  # newest first
 
     def target(self, name: str | None) -> TargetStatus | None:
         """The target of that name; without a name the first one, if there is any. UnknownTarget if not."""
@@ -102,18 +101,34 @@ class Snapshot:
             raise UnknownTarget(name)
         return self.targets[name]
 
+    def missing_slots(self) -> Counter[str]:
+        """How many slots of the last day each target lacks."""
+        missing: Counter[str] = Counter()
+        for found in self.gaps:
+            missing[found.metric] += found.gap.slots
+        return missing
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot(HomeHealth):
+    """All that the page shows; dead letters newest first and at most LISTED."""
+
+    dead_letters: Sequence[DeadLetter]
+    companies: Sequence[CompanyState]
+
 
 def take_snapshot(home: Home, now: datetime) -> Snapshot:
-    """Ask `home` for all of it."""
+    """Ask a home for all of it."""
+    health = read_health(home, now)
+    letters, companies = home.dead_letters(None, LISTED), home.companies(now)
+    return Snapshot(health.overview, health.targets, health.gaps, letters, companies)
+
+
+def read_health(home: Home, now: datetime) -> HomeHealth:
+    """How the home does at `now`."""
     statuses = target_statuses(home, now)
     gaps = find_gaps_in(home, [status.target for status in statuses.values()], Window(now - DAY, now), now)
-    return Snapshot(
-        _overview(home, statuses, gaps, now),
-        statuses,
-        gaps,
-        home.dead_letters(None, LISTED),
-        home.companies(now),
-    )
+    return HomeHealth(_overview(home, statuses, gaps, now), statuses, gaps)
 
 
 def recent_spans(targets: Iterable[KnownTarget], back: timedelta, now: datetime) -> dict[str, Span]:
@@ -126,9 +141,9 @@ def target_statuses(home: Home, now: datetime) -> dict[str, TargetStatus]:
     targets = home.targets()
     minutes = recent_spans(targets, LAST_MINUTE, now)
     counts = home.slot_counts(minutes)
+    hours = home.completeness(recent_spans(_on(targets), HOUR, now))
     days = home.completeness(recent_spans(targets, DAY, now))
-    newest = home.newest_slots()
-    arrived = _arrivals(home, targets, days, now)
+    newest, arrived = home.newest_slots(), _arrivals(home, targets, days, DAY, now)
 
     def status_of(target: KnownTarget) -> TargetStatus:
         name = target.name
@@ -137,22 +152,34 @@ def target_statuses(home: Home, now: datetime) -> dict[str, TargetStatus]:
             target,
             newest.get(name),
             tally_slots(minutes[name], counts[name], more),
+            with_arrivals(hours[name], arrived[name], target.slots_in(HOUR)) if name in hours else _NOTHING,
             with_arrivals(days[name], arrived[name], target.slots_in(DAY)),
-            arrived[name],
             seconds_behind(target, newest.get(name), now),
         )
 
     return {target.name: status_of(target) for target in targets}
 
 
+def read_coverage(home: Home, targets: Sequence[KnownTarget], back: timedelta, now: datetime) -> Completeness:
+    """How much of the last `back` is stored of all these targets together."""
+    counted = home.completeness(recent_spans(targets, back, now))
+    arrived = _arrivals(home, targets, counted, back, now)
+    return add_up(
+        with_arrivals(counted[target.name], arrived[target.name], target.slots_in(back)) for target in targets
+    )
+
+
 def _arrivals(
-    home: Home, targets: Sequence[KnownTarget], days: Mapping[str, Completeness], now: datetime
+    home: Home,
+    targets: Sequence[KnownTarget],
+    counted: Mapping[str, Completeness],
+    back: timedelta,
+    now: datetime,
 ) -> Counter[str]:
     """How many slots of each target are stored already that might still be on their way; only the targets that are
-    too young to fill the day are asked for."""
-    young = [target for target in targets if days[target.name].expected < target.slots_in(DAY)]
-    spans = {target.name: target.settling(now) for target in young}
-    spans = {name: span for name, span in spans.items() if span.expected}
+    too young to fill the last `back` are asked for."""
+    young = [target for target in targets if counted[target.name].expected < target.slots_in(back)]
+    spans = {target.name: span for target in young if (span := target.settling(now)).expected}
     found = home.completeness(spans) if spans else {}
     return Counter({name: part.stored for name, part in found.items()})
 
@@ -177,7 +204,6 @@ def _overview(
     polled = [status for status in statuses.values() if status.target.is_on]
     paused = [target for target in targets if target.polling is Polling.PAUSED]
     newest = [status.newest_slot for status in statuses.values() if status.newest_slot is not None]
-    hours = home.completeness(recent_spans([status.target for status in polled], HOUR, now))
     is_starting = polled and not any(status.day.expected for status in polled)
     return Overview(
         now=now,
@@ -188,9 +214,7 @@ def _overview(
         newest_slot=max(newest, default=None),
         furthest_behind=_furthest_behind(polled),
         targets_behind=sum(status.seconds_behind > 0 for status in polled),
-        hour=add_up(
-            with_arrivals(hours[each.target.name], each.arrived, each.target.slots_in(HOUR)) for each in polled
-        ),
+        hour=add_up(status.hour for status in polled),
         day=add_up(status.day for status in polled),
         lateness=home.lateness(now - LATENESS_RANGE, now),
         queue=home.queue_depth(now),

@@ -18,15 +18,28 @@ class QueueDepth:
     """How full the queue is: due and waiting, not yet due (planned or backing off), in somebody's hands, dead."""
 
     waiting: int
-    delayed: int
+    planned: int
     in_flight: int
     dead: int
     oldest_age_seconds: float | None  # SQS does not tell
+    unreadable: int = 0  # of the dead ones that were looked at: no schedule messages, which are let alone
 
     @property
     def pending(self) -> int:
         """All that is on the queue."""
-        return self.waiting + self.delayed + self.in_flight
+        return self.waiting + self.planned + self.in_flight
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonState:
+    """The process that collects on one machine, `kizami up`; without a pid none runs. `trouble` is for the eye."""
+
+    pid: int | None
+    trouble: str | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self.pid is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ def status_json(overview: Overview, verdict: Verdict, sentence: str) -> dict[str
         overview.lateness.p99_ms,
         overview.queue.waiting,
         overview.queue.in_flight,
-        overview.queue.delayed,
+        overview.queue.planned,
         overview.queue.oldest_age_seconds,
         overview.queue.dead,
         overview.gaps,
