@@ -171,7 +171,7 @@ class Watch:
         late.sort()
         missed = 12 * len(self._healthy) - len(late)
         p99 = late[len(late) * 99 // 100] if late else 0
-        pending = depth.waiting + depth.in_flight + depth.delayed
+        pending = depth.waiting + depth.in_flight + depth.planned
         return Minute(pending, depth.dead, self._megabytes(), p99, missed, backfill_seconds)
 
     def _megabytes(self) -> float:

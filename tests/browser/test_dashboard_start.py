@@ -13,8 +13,8 @@ from playwright.sync_api import Page, expect
 
 from browser.conftest import OpenPage
 from kizami.cli.homes import HomeOptions
-from kizami.cli.overview import read_overview
-from kizami.cli.verbs.status import overview_lines
+from kizami.cli.verbs.status import read_status
+from kizami.cli.verbs.status import status_lines as lines_of
 from kizami.core.targets.target import Target
 from kizami.local.home import LocalHome
 from kizami.web.server import DashboardServer
@@ -50,8 +50,8 @@ def tile(page: Page, kind: str) -> list[str]:
 
 
 def status_lines(path: Path, now: datetime) -> str:
-    with HomeOptions(database=path).opened() as backend:
-        return "\n".join(overview_lines(read_overview(backend, now)))
+    with HomeOptions(database=path).opened() as home:
+        return "\n".join(lines_of(read_status(home, now)))
 
 
 def test_the_first_seconds_do_not_contradict_themselves(page: Page, path: Path, clock: FixedClock) -> None:

@@ -27,7 +27,8 @@ from kizami.aggregation.points import point_day
 from kizami.aggregation.stores.company_states import CompanyTables
 from kizami.aggregation.stores.company_table import DynamoDbLockStore
 from kizami.aggregation.stores.points_table import DynamoDbPointStore
-from kizami.aws.home import AwsHome, AwsParts
+from kizami.aws.home import AwsHome
+from kizami.aws.places import GivenPlaces
 from kizami.core.coverage import Span
 from kizami.core.errors import InvalidInput
 from kizami.core.messages import MetricRecord, write_message, write_record
@@ -35,8 +36,9 @@ from kizami.core.sender import message_for_slot
 from kizami.core.slots import Window
 from kizami.core.targets.target import Target
 from kizami.home.grid import CellState, cells_between
-from kizami.home.port import CompanyState, Home, SlotCounts
+from kizami.home.port import Home
 from kizami.home.snapshot import find_gaps_in, take_snapshot
+from kizami.home.values import CompanyState, SlotCounts
 from kizami.local.home import LocalHome
 from programs.command import Command
 from samples.database import at, make_database
@@ -66,7 +68,7 @@ class Aws:
         self._table = resource.Table(self.table)
         numbers = (number for number in range(SLOTS) if number not in GONE)
         self.store(*(MetricRecord("calls", at(number), number % 11, at(number + 1)) for number in numbers))
-        home = AwsParts(self.table, self.queue, self.backfill, self.dead)
+        home = GivenPlaces(self.table, self.queue, self.backfill, self.dead)
         self.source = AwsHome(home, [CALLS], CLOCK, grace_seconds=960)
 
     def store(self, *records: MetricRecord) -> None:
@@ -184,7 +186,7 @@ def test_a_deployment_that_never_worked_does_not_look_complete(
 ) -> None:
     lead_to(moto_endpoint, monkeypatch)
     queues = [create_queue(moto_endpoint) for _ in range(2)]
-    source = AwsHome(AwsParts(create_metrics_table(moto_endpoint), *queues), [CALLS], CLOCK, grace_seconds=960)
+    source = AwsHome(GivenPlaces(create_metrics_table(moto_endpoint), *queues), [CALLS], CLOCK, grace_seconds=960)
     overview = take_snapshot(source, CLOCK.now()).overview
     assert (overview.newest_slot, overview.day.stored, overview.day.expected) == (None, 0, 17_280)
     assert (overview.gaps, overview.queue.dead) == (1, 0)

@@ -12,16 +12,17 @@ import boto3
 import pytest
 
 from aws_here.local_aws import ACCESS_KEY, REGION, SECRET_KEY, create_metrics_table, create_queue, lead_to, sqs_at
+from kizami.aws.queue_worker import CollectorFunction
 from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.aws.store.sqs_queue import SqsQueue, sqs_client
-from kizami.cli.aws_backend import AwsBackend
 from kizami.cli.exit_codes import CHECK_FAILED, CONFIGURATION, FAILURE, OK, UNREACHABLE, USAGE
 from kizami.core.messages import MetricRecord, read_message, write_record
 from kizami.core.sender import PlannedMessage, message_for_slot
 from kizami.core.targets.target import Target
+from kizami.home.targets import ONE_MACHINE
 from kizami.platform.clock import SystemClock
 from programs.command import Command, Outcome
-from samples.database import at, make_database
+from samples.database import at, bury_slots, make_database
 
 SLOTS = 240
 NOW = at(SLOTS) + timedelta(hours=1)
@@ -129,11 +130,14 @@ def test_status_tells_the_same_as_far_as_aws_can_tell(
     local: Command, aws: OnAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KIZAMI_GRACE_SECONDS", "10")
+    monkeypatch.setattr("kizami.aws.home.ON_AWS", ONE_MACHINE)
     SqsQueue(aws.queue).send([PlannedMessage(message_for_slot(at(n), CALLS), n * 100) for n in range(3)])
     SqsQueue(aws.dead).send([PlannedMessage(message_for_slot(at(99), CALLS), 0)])
+    bury_slots(Path("kizami.db"), "calls", [99], "status 500, expected 200", NOW)
     here, there = local("status", "--json").json, aws("status", "--json").json
     assert there["metrics"] == here["metrics"]
     assert there["coverage"] == here["coverage"]
+    assert there["verdict"] == here["verdict"]
     assert there["queue"] == {"waiting": 1, "planned": 2, "inFlight": 0, "oldestAgeSeconds": None}
     assert there["deadLetters"] == 1
     words = aws("status").out
@@ -186,7 +190,7 @@ class TestRepair:
     def test_backfill_waits_until_the_function_has_collected(
         self, aws: OnAws, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(AwsBackend, "look_seconds", 0.1)
+        monkeypatch.setattr(CollectorFunction, "look_seconds", 0.1)
         with collecting(aws):
             found = aws("backfill", "--gaps", *RANGE, "--json")
         assert found.code == OK, found.err

@@ -17,13 +17,16 @@ import requests
 
 from kizami.aggregation.lock import lock_for
 from kizami.aggregation.points import point_day
+from kizami.aggregation.schedule import parse_schedule
 from kizami.aggregation.stores.sqlite import SqliteLockStore, SqlitePointStore
+from kizami.core.config import Config
 from kizami.core.epoch import from_seconds
 from kizami.core.errors import ConfigurationError
 from kizami.core.slots import format_instant
 from kizami.core.targets.target import Target
-from kizami.local.home import Expectations, LocalHome
+from kizami.local.home import LocalHome
 from kizami.local.store.database import open_database
+from kizami.platform.config_file import LoadedConfig
 from kizami.web import security
 from kizami.web.server import DashboardServer
 from samples.page_database import (
@@ -603,7 +606,8 @@ def test_without_a_database_everything_says_so_until_there_is_one(tmp_path: Path
 def test_a_target_that_the_configuration_no_longer_has_is_not_missed(tmp_path: Path) -> None:
     now = this_slot() - timedelta(hours=2)
     path = build_home(tmp_path / "kizami.db", now)
-    configured = Expectations({CALLS: False})
+    listed = Config((Target(name=CALLS, enabled=False),))
+    configured = LoadedConfig(listed, Path("kizami.toml"))
     with DashboardServer(lambda: LocalHome(path, lambda: configured), port=0) as server:
         items = requests.get(f"{server.url}/api/v1/targets", timeout=90).json()["items"]
         assert {item["metricName"]: item["condition"] for item in items} == {CALLS: "disabled", ORDERS: "removed"}
@@ -623,7 +627,8 @@ def test_the_companies_of_the_aggregation_batch_with_lock_and_points(tmp_path: P
     for company, minutes in (("acme", 5), ("stuck", 150)):
         locks.acquire(company, None, lock_for("message", "run", now - timedelta(minutes=minutes)))
     connection.close()
-    configured = Expectations(companies=["new"])
+    schedule = parse_schedule({"companies": [{"id": "new"}]}, "kizami.toml")
+    configured = LoadedConfig(Config(aggregation=schedule), None)
     with DashboardServer(lambda: LocalHome(path, lambda: configured), port=0, clock=FixedClock(now)) as server:
         items = requests.get(f"{server.url}/api/v1/companies", timeout=90).json()["items"]
         assert [tuple(item.values()) for item in items] == [

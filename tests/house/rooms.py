@@ -23,10 +23,6 @@ HANDLERS = (
     "kizami.aws.aggregation_dispatcher.handler",
 )
 
-# Two classes of one name, to be renamed: take a name out as soon as there is one class of it.
-DOUBLES = frozenset({"Daemon", "Overview", "Polling"})
-
-_HERE = "tests/house/rooms.py"
 # A line of a tree drawn in a document: `    local/    the home on one machine`.
 _FOLDER = re.compile(r"^ {4}( *)([\w./]+)/(?: .*)?$", re.MULTILINE)
 
@@ -95,23 +91,19 @@ def _drawn_folders(text: str) -> Iterator[str]:
         yield "/".join(name for _, name in above)
 
 
-def repeated_classes(root: Path, known: frozenset[str] = DOUBLES) -> list[Fault]:
-    """Classes of one name in two places, and `known` ones of which there is but one left."""
+def repeated_classes(root: Path) -> list[Fault]:
+    """Classes of one name in two places."""
     places = defaultdict(list)
     for top in ("src", "infra"):
         for path in sorted((root / top).rglob("*.py")):
             for node in ast.walk(syntax(path)):
                 if isinstance(node, ast.ClassDef):
                     places[node.name].append((place(root, path), node.lineno))
-    faults = [
+    return [
         Fault(*where, f"the class {name} is in {places[name][0][0]}, too", "say what is different in one's name")
-        for name in sorted(places.keys() - known)
+        for name in sorted(places)
         for where in places[name][1:]
     ]
-    for name in sorted(known):
-        if len(places[name]) < 2:
-            faults.append(Fault(_HERE, 1, f"there is one class {name} at most", "take it out of DOUBLES"))
-    return faults
 
 
 def lost_handlers(root: Path) -> list[Fault]:

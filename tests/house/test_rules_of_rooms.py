@@ -61,25 +61,9 @@ class TestRooms:
         root = build(
             {"src/kizami/a.py": "class A: ...\nclass B: ...\n", "infra/b.py": "def f():\n    class A: ...\n"}
         )
-        (fault,) = rooms.repeated_classes(root, frozenset())
+        (fault,) = rooms.repeated_classes(root)
         assert (fault.path, fault.line) == ("infra/b.py", 2)
-        assert rooms.repeated_classes(root, frozenset({"A"})) == []
 
-    def test_a_known_double_that_is_none_any_more_is_found(self, build: Build) -> None:
-        root = build({"src/kizami/a.py": "class A: ...\n"})
-        (fault,) = rooms.repeated_classes(root, frozenset({"A"}))
-        assert fault.remedy == "take it out of DOUBLES"
-
-    @pytest.mark.parametrize(
-        ("text", "faults"),
-        [
-            ("def handler(event, context): ...", 0),
-            ("", 1),
-            ("def handle(): ...", 1),
-            ("class handler: ...", 1),
-            ("def f():\n    def handler(): ...", 1),
-        ],
-    )
     def test_a_handler_that_others_do_not_find_is_found(self, build: Build, text: str, faults: int) -> None:
         files = {f"src/{name.rpartition('.')[0].replace('.', '/')}.py" for name in rooms.HANDLERS}
         collector = "src/kizami/aws/collector.py"

@@ -9,7 +9,8 @@
 What a function is told: settings and aggregation_settings (by the environment), deliveries (by an SQS event),
 invocation (how much time is left). store/ is what is kept, client/ the calls. infra/ deploys all of it.
 
-    home   the port kizami/home/port.py over a deployed stack, for cli/ and web/
+    home   the port kizami/home/port.py over a deployed stack, for cli/ and web/; places says where that is,
+           queue_worker who collects
     costs  what a month of it comes to
 
 Bundles, one message for many targets, come here: made by sender, taken apart by collector.

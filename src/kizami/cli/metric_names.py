@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import click
 
-from kizami.cli.homes import Backend, HomeOptions, Metric, Polling
+from kizami.cli.homes import HomeOptions
 from kizami.cli.options import Decorator
 from kizami.core.errors import InvalidInput, KizamiError
 from kizami.core.slots import shorten
+from kizami.home.port import Home
+from kizami.home.targets import KnownTarget
 from kizami.platform.config_file import DEFAULT_DATABASE
 
 
 def _complete(context: click.Context, argument: click.Parameter, incomplete: str) -> list[str]:
     if context.params.get("backend") == "aws":
         return []  # nobody waits for a network while typing
-    home = HomeOptions(context.params.get("config"), context.params.get("database") or DEFAULT_DATABASE)
+    options = HomeOptions(context.params.get("config"), context.params.get("database") or DEFAULT_DATABASE)
     try:
-        with home.opened() as backend:
-            return [name for name in backend.names() if name.startswith(incomplete)]
+        with options.opened() as home:
+            return [name for name in home.names() if name.startswith(incomplete)]
     except KizamiError:
         return []  # nothing to suggest; the verb itself will say why
 
@@ -28,21 +30,24 @@ metric_argument: Decorator = click.argument("metric", shell_complete=_complete)
 metrics_argument: Decorator = click.argument("metrics", metavar="[METRIC]...", nargs=-1, shell_complete=_complete)
 
 
-def find_metric(backend: Backend, name: str) -> Metric:
-    """The metric of that name, else InvalidInput with those that are near or known."""
-    return backend.metrics([require_known(backend, name)])[name]
+def find_target(home: Home, name: str) -> KnownTarget:
+    """The target of that name, else InvalidInput with those that are near or known."""
+    (target,) = home.targets([require_known(home, name)])
+    return target
 
 
-def chosen_metrics(backend: Backend, names: Sequence[str]) -> Mapping[str, Metric]:
-    """The metrics of those names, or all that are being polled if none is named."""
+def chosen_targets(home: Home, names: Sequence[str]) -> dict[str, KnownTarget]:
+    """The targets of those names, or all that are being polled if none is named."""
     if names:
-        return backend.metrics([require_known(backend, name) for name in names])
-    return {name: metric for name, metric in backend.metrics().items() if metric.polling is Polling.ON}
+        targets = home.targets([require_known(home, name) for name in names])
+    else:
+        targets = [target for target in home.targets() if target.is_on]
+    return {target.name: target for target in targets}
 
 
-def require_known(backend: Backend, name: str) -> str:
+def require_known(home: Home, name: str) -> str:
     """`name` if there is a metric of that name."""
-    known = backend.names()
+    known = home.names()
     if name in known:
         return name
     raise InvalidInput("METRIC", f"{shorten(name)} is not known here; {_suggestion(name, known)}")

@@ -66,6 +66,17 @@ class Completeness:
         return f"{self.stored}/{self.expected}"
 
 
+def add_up(parts: Iterable[Completeness]) -> Completeness:
+    """The completeness of several spans as one."""
+    every = list(parts)
+    return Completeness(sum(part.stored for part in every), sum(part.expected for part in every))
+
+
+def count_slots(gaps: Iterable[Gap]) -> int:
+    """How many slots all the gaps have."""
+    return sum(gap.slots for gap in gaps)
+
+
 def with_arrivals(counted: Completeness, arrived: int, full: int) -> Completeness:
     """With what has arrived before its grace is over, as long as the range is not as full as it can be.
 

@@ -18,7 +18,7 @@ from itertools import islice
 from math import ceil
 
 from kizami.core.backfill import plan_backfill
-from kizami.core.coverage import Completeness, Gap, Span, due_span, find_gaps
+from kizami.core.coverage import Completeness, Gap, Span, add_up, count_slots, due_span, find_gaps
 from kizami.core.messages import MetricRecord, ScheduleMessage
 from kizami.core.slots import shift
 from kizami.core.targets.target import Target
@@ -102,7 +102,7 @@ def report(
 ) -> TargetFinding:
     """The finding about `span`; `newest` is the record of the target's newest slot, which tells if it answers."""
     gaps = tuple(gaps)
-    stored = span.expected - sum(gap.slots for gap in gaps)
+    stored = span.expected - count_slots(gaps)
     lately = shift(now, -2 * policy.period_seconds)
     answers = newest is not None and newest.collected_at >= lately
     return TargetFinding(target, Completeness(stored, span.expected), gaps, answers)
@@ -146,5 +146,4 @@ def is_turn(due: datetime, now: datetime, policy: ReconcilePolicy) -> bool:
 
 def overall(findings: Iterable[TargetFinding]) -> Completeness:
     """The completeness of all targets together."""
-    parts = [finding.completeness for finding in findings]
-    return Completeness(sum(part.stored for part in parts), sum(part.expected for part in parts))
+    return add_up(finding.completeness for finding in findings)

@@ -1,6 +1,6 @@
 """A home of the data, whichever it is: the port, its values, and what is made of them for people and programs.
 
-    local/home.py, aws/home.py ─▶ port (a Home: its questions and repairs, in terms of values)
+    local/home.py, aws/home.py ─▶ port (a Home: its questions and repairs, in terms of values and targets)
     port ─▶ snapshot (one look at everything) ─▶ health (numbers, verdict)
     port ─▶ grid (the state of every slot)
     port ─▶ chart (buckets few enough to draw)

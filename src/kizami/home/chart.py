@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 from kizami.core.coverage import Span
 from kizami.core.epoch import from_seconds, to_seconds
 from kizami.core.slots import Window, floor_to_second
-from kizami.home.health import grace_seconds
-from kizami.home.port import KnownTarget
+from kizami.home.targets import KnownTarget
 from kizami.home.values import Bucket
 
 MAX_POINTS = 1500
@@ -61,7 +60,7 @@ def draw(
     """Every bucket of the window as a point, the first one being that in which the window begins."""
     first = floor_to_grain(window.start, grain_seconds)
     found = {bucket.start: bucket for bucket in buckets}
-    due = target.due(now, grace_seconds(target))
+    due = target.settled(now)
     step = timedelta(seconds=grain_seconds)
     points = []
     while first < window.end:

@@ -9,8 +9,8 @@ from enum import Enum
 from itertools import dropwhile, groupby
 
 from kizami.core.slots import floor_to_minute, slots_between
-from kizami.home.port import KnownTarget, SlotDetails
-from kizami.home.values import PendingSlot, StoredSlot
+from kizami.home.targets import KnownTarget
+from kizami.home.values import PendingSlot, SlotDetails, StoredSlot
 
 
 class CellState(Enum):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
 from kizami.core.coverage import Completeness, Span
-from kizami.core.slots import Window, floor_to_slot
-from kizami.home.port import ONE_MACHINE, KnownTarget, SlotCounts
-from kizami.home.values import Lateness, QueueDepth
+from kizami.home.targets import ONE_MACHINE, KnownTarget
+from kizami.home.values import Lateness, QueueDepth, SlotCounts
 
 LAST_MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -93,51 +92,11 @@ class Verdict:
     finding: MinuteFinding
 
 
-def grace_seconds(target: KnownTarget) -> float:
-    """How long after its tick a slot may still be on its way through a healthy pipeline."""
-    return target.interval_seconds + target.pace.settling_seconds
-
-
-def recent_span(target: KnownTarget, back: timedelta, now: datetime) -> Span:
-    """The slots of the last `back` that were due in time to be stored by now; none from before it was known."""
-    latest = target.due(now, grace_seconds(target))
-    start = latest.end - timedelta(seconds=slots_in(target, back) * target.interval_seconds)
-    return Span(max(start, latest.start), latest.end, target.interval_seconds)
-
-
-def settling_span(target: KnownTarget, now: datetime) -> Span:
-    """The slots that are due but may still be on their way."""
-    settled, due = target.due(now, grace_seconds(target)), target.due(now)
-    return Span(settled.end, max(settled.end, due.end), target.interval_seconds)
-
-
-def slots_in(target: KnownTarget, back: timedelta) -> int:
-    """How many slots a target has in so long a time."""
-    return int(back.total_seconds()) // target.interval_seconds
-
-
 def seconds_behind(target: KnownTarget, newest_slot: datetime | None, now: datetime) -> int:
     """For how long it has had nothing newer than its newest slot, though that should be stored by now."""
-    due = target.due(now, grace_seconds(target))
+    due = target.settled(now)
     reached = due.start if newest_slot is None else newest_slot + timedelta(seconds=target.interval_seconds)
     return max(0, int((due.end - reached).total_seconds()))
-
-
-def recent_spans(targets: Sequence[KnownTarget], back: timedelta, now: datetime) -> dict[str, Span]:
-    """The recent span of each target by name."""
-    return {target.name: recent_span(target, back, now) for target in targets}
-
-
-def span_within(target: KnownTarget, window: Window, now: datetime) -> Span:
-    """The slots of a window that were due in time to be stored by now."""
-    due, interval = target.due(now, grace_seconds(target)), target.interval_seconds
-    start, end = (_ceiling(edge, interval) for edge in (window.start, window.end))
-    start = max(start, due.start)
-    return Span(start, max(start, min(due.end, end)), interval)
-
-
-def _ceiling(instant: datetime, interval_seconds: int) -> datetime:
-    return floor_to_slot(instant + timedelta(seconds=interval_seconds, microseconds=-1), interval_seconds)
 
 
 def tally_slots(span: Span, counts: SlotCounts, more: int = 0) -> SlotTally:
@@ -154,12 +113,6 @@ def add_tallies(tallies: Sequence[SlotTally]) -> SlotTally:
         sum(tally.dead for tally in tallies),
         sum(tally.missing for tally in tallies),
     )
-
-
-def add_completeness(parts: Iterable[Completeness]) -> Completeness:
-    """The completeness of several targets as one."""
-    every = list(parts)
-    return Completeness(sum(part.stored for part in every), sum(part.expected for part in every))
 
 
 def judge(overview: Overview) -> Verdict:

@@ -10,12 +10,13 @@ from itertools import chain
 from typing import Any
 
 from kizami.core.backfill import plan_backfill
-from kizami.core.coverage import Gap
+from kizami.core.coverage import Gap, count_slots
 from kizami.core.sender import message_for_slot
 from kizami.core.slots import Window, shift
 from kizami.home.grid import STORED_STATES, CellState, cells_between
-from kizami.home.port import Home, KnownTarget
+from kizami.home.port import Home
 from kizami.home.snapshot import FoundGap
+from kizami.home.targets import KnownTarget
 from kizami.home.values import DeadLetter
 from kizami.home.wire import moment
 
@@ -36,7 +37,7 @@ class Repair:
 
     @property
     def missing_slots(self) -> int:
-        return sum(gap.slots for gap in self.gaps)
+        return count_slots(self.gaps)
 
     @property
     def edges(self) -> list[datetime]:
@@ -47,10 +48,10 @@ class Repair:
 
 
 def plan_repair(
-    source: Home, target: KnownTarget, window: Window, wanted: Collection[datetime] | None, now: datetime
+    home: Home, target: KnownTarget, window: Window, wanted: Collection[datetime] | None, now: datetime
 ) -> Repair:
     """The repair of the wanted slots of a window, or of all of them, as it was planned at `now`."""
-    details = source.slot_details(target.name, window.start, window.end)
+    details = home.slot_details(target.name, window.start, window.end)
     cells = cells_between(target, window.start, window.end, details, now)
     states: dict[CellState, list[datetime]] = {state: [] for state in CellState}
     for cell in cells:
@@ -82,11 +83,11 @@ def plan_gap_repair(targets: Sequence[KnownTarget], found: Sequence[FoundGap]) -
     return Repair(missing={target: each for target, each in gaps.items() if each})
 
 
-def carry_out(source: Home, repair: Repair) -> tuple[int, int]:
+def carry_out(home: Home, repair: Repair) -> tuple[int, int]:
     """Do it; how many slots are asked for, and how many dead letters went back."""
     messages = chain.from_iterable(plan_backfill(target, gaps) for target, gaps in repair.missing.items())
-    sent = source.backfill(messages) if repair.missing else 0
-    return sent, source.redrive(repair.dead) if repair.dead else 0
+    sent = home.backfill(messages) if repair.missing else 0
+    return sent, home.redrive(repair.dead) if repair.dead else 0
 
 
 def repair_json(repair: Repair, as_of: datetime, sent: int | None, redriven: int | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate
 
+from kizami.aggregation.lock import EXPIRY
 from kizami.core.messages import ScheduleMessage
 from kizami.core.slots import Window, shift
 
@@ -17,10 +18,23 @@ class QueueDepth:
     """How full the queue is: due and waiting, not yet due (planned or backing off), in somebody's hands, dead."""
 
     waiting: int
-    delayed: int
+    planned: int
     in_flight: int
     dead: int
     oldest_age_seconds: float | None  # SQS does not tell
+    unreadable: int = 0  # of the dead ones that were looked at: no schedule messages, which are let alone
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonState:
+    """The process that collects on one machine, `kizami up`; without a pid none runs. `trouble` is for the eye."""
+
+    pid: int | None
+    trouble: str | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self.pid is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +120,36 @@ class PendingSlot:
     in_flight: bool
     backfill: bool
     last_error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SlotCounts:
+    """How many slots of a range are stored, on the queue and dead."""
+
+    stored: int = 0
+    pending: int = 0
+    dead: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SlotDetails:
+    """All that is known about the slots of one metric in a range."""
+
+    stored: Sequence[StoredSlot] = ()
+    pending: Sequence[PendingSlot] = ()
+    dead: Sequence[DeadLetter] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompanyState:
+    """A company of the aggregation batch: since when it is locked, and its points of the month (2025-12)."""
+
+    company_id: str
+    locked_since: datetime | None
+    month: str
+    users: int
+    points: int
+
+    def is_lock_expired(self, now: datetime) -> bool:
+        """Whether the next run would take its lock over."""
+        return self.locked_since is not None and self.locked_since + EXPIRY < now

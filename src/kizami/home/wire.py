@@ -11,9 +11,8 @@ from kizami.core.slots import format_second
 from kizami.home.chart import Chart
 from kizami.home.grid import Cell
 from kizami.home.health import Overview, Verdict
-from kizami.home.port import CompanyState
 from kizami.home.snapshot import FoundGap, TargetStatus
-from kizami.home.values import DeadLetter
+from kizami.home.values import CompanyState, DeadLetter
 
 RECORD_COLUMNS = ("metricName", "slotTime", "count", "collectedAt")
 SLOT_COLUMNS = ("metricName", "slotTime", "state", "count", "lateMs", "receives", "reason")
@@ -109,7 +108,7 @@ def status_json(overview: Overview, verdict: Verdict, sentence: str) -> dict[str
         overview.lateness.p99_ms,
         overview.queue.waiting,
         overview.queue.in_flight,
-        overview.queue.delayed,
+        overview.queue.planned,
         overview.queue.oldest_age_seconds,
         overview.queue.dead,
         overview.gaps,

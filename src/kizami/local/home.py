@@ -1,68 +1,104 @@
-"""The dashboard's questions to one machine's database: the reader answers, queue and dead letters repair."""
+"""The home on one machine: its database answers, its queue and dead letters repair; the daemon may run or not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from datetime import datetime, tzinfo
+from functools import cached_property
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from kizami.aggregation.points import DEFAULT_ZONE, point_day
 from kizami.aggregation.stores.sqlite import company_totals
+from kizami.core.config import Config
 from kizami.core.coverage import Completeness, Gap, Span
 from kizami.core.errors import StoreError
 from kizami.core.messages import MetricRecord, ScheduleMessage
 from kizami.core.slots import shift
-from kizami.home.port import CompanyState, KnownTarget, Polling, SlotCounts, SlotDetails
-from kizami.home.values import Bucket, DeadLetter, DeadLetterKey, Lateness, QueueDepth
+from kizami.core.targets.target import Target
+from kizami.home.port import QueueWorker
+from kizami.home.targets import KnownTarget, Polling
+from kizami.home.values import (
+    Bucket,
+    CompanyState,
+    DaemonState,
+    DeadLetter,
+    DeadLetterKey,
+    Lateness,
+    QueueDepth,
+    SlotCounts,
+    SlotDetails,
+)
+from kizami.local.daemon_lock import daemon_pid
+from kizami.local.engine.options import Options
+from kizami.local.queue_worker import local_worker
 from kizami.local.store.backfill_queue import BackfillQueue
 from kizami.local.store.buckets import read_buckets, read_counts
-from kizami.local.store.database import open_database, sqlite_errors
+from kizami.local.store.database import open_database, sqlite_errors, transaction
 from kizami.local.store.dead_letters import DeadLetters
-from kizami.local.store.metrics import KnownMetric, known_metric
+from kizami.local.store.metrics import KnownMetric, expect_from, known_metric
 from kizami.local.store.missing import count_dead, count_pending, find_missing
 from kizami.local.store.pauses import pause_metric, resume_metric
 from kizami.local.store.reader import Reader
+from kizami.local.store.write_ahead_log import describe_large_log
 from kizami.platform.clock import SystemClock
+from kizami.platform.config_file import LoadedConfig
 
 
-@dataclass(frozen=True, slots=True)
-class Expectations:
-    """What the dashboard goes by: the targets and whether each is enabled (None: all that the database knows are),
-    the companies of the aggregation batch and the zone of their days."""
-
-    targets: Mapping[str, bool] | None = None
-    companies: Sequence[str] = ()
-    zone: tzinfo = field(default_factory=lambda: ZoneInfo(DEFAULT_ZONE))
+def no_file() -> LoadedConfig:
+    """Where no file lists the targets: whatever the database knows goes on."""
+    return LoadedConfig(Config(), None)
 
 
 class LocalHome:
-    """`Source` on a database file; the daemon may be running on it or not."""
+    """`Home` on a database file; the daemon may be running on it or not.
+
+    Without a configuration file, whatever the database knows is polled; with one, what it lists.
+    """
 
     can_pause = True
 
     def __init__(
         self,
         path: Path,
-        configured: Callable[[], Expectations] | None = None,
+        configured: Callable[[], LoadedConfig] = no_file,
         command_options: Mapping[str, str] | None = None,
+        *,
+        zone: tzinfo | None = None,
+        limits: Callable[[], Options] = Options,
     ) -> None:
         self.command_options = command_options or {}
         self._path = path
-        self._configured = configured or Expectations
+        self._configured = configured
+        self._zone = zone
+        self._limits = limits
+        self._resources = ExitStack()
         self._connection = open_database(path)
+        self._resources.callback(self._connection.close)
         self._reader = Reader(self._connection, path)
         self._clock = SystemClock()
-        self._letters = DeadLetters(path, self._clock)
 
-    def targets(self) -> list[KnownTarget]:
-        paused = self._reader.paused()
-        configured, newest = self._configured().targets, self.newest_slots()
-        return [
-            _target(metric, polling_of(name, configured, paused), paused.get(name), newest.get(name))
-            for name, metric in self._reader.metrics().items()
+    def names(self) -> Collection[str]:
+        return sorted(self._reader.metrics().keys() | (self._listed() or {}).keys())
+
+    def targets(self, names: Collection[str] | None = None) -> list[KnownTarget]:
+        listed, paused, known = self._listed(), self._reader.paused(), self._reader.metrics()
+        unpolled = {name: target for name, target in (listed or {}).items() if name not in known}
+        polling = {name: polling_of(name, listed, paused) for name in (*known, *unpolled)}
+        is_all_on = all(each is Polling.ON for each in polling.values())
+        newest, now = ({} if is_all_on else self.newest_slots()), self._clock.now()
+        found = [
+            *(_target(each, polling[name], paused.get(name), newest.get(name)) for name, each in known.items()),
+            *(_unpolled(target, polling[name], now) for name, target in unpolled.items()),
         ]
+        chosen = (target for target in found if names is None or target.name in names)
+        return sorted(chosen, key=lambda target: target.name)
+
+    def _listed(self) -> dict[str, Target] | None:
+        """The targets of the configuration file, None without one."""
+        settings = self._configured()
+        return {target.name: target for target in settings.config.targets} if settings.path else None
 
     def newest_slots(self) -> dict[str, datetime]:
         return self._reader.newest_slots()
@@ -103,7 +139,7 @@ class LocalHome:
         return self._reader.lateness(start, end)
 
     def dead_letters(
-        self, metric: str | None, limit: int, before: DeadLetterKey | None = None
+        self, metric: str | None = None, limit: int = -1, before: DeadLetterKey | None = None
     ) -> list[DeadLetter]:
         return self._letters.newest(metric, limit, before)
 
@@ -114,9 +150,23 @@ class LocalHome:
         finally:
             queue.close()
 
+    def expect_from(self, metric: str, slot: datetime) -> None:
+        with sqlite_errors(StoreError, self._path), transaction(self._connection):
+            expect_from(self._connection, metric, slot)
+
+    def queued(self, spans: Mapping[str, Span]) -> int:
+        return sum(count_pending(self._reader, spans).values())
+
+    def worker(self, metrics: Iterable[str]) -> AbstractContextManager[QueueWorker]:
+        config = self._configured().config
+        return local_worker(self._path, config, self._limits(), metrics, self.queued)
+
     def redrive(self, letters: Iterable[DeadLetter]) -> int:
         polled = {target.name for target in self.targets() if target.polling is Polling.ON}
         return self._letters.redrive(letter for letter in letters if letter.metric in polled)
+
+    def purge(self, letters: Iterable[DeadLetter]) -> int:
+        return self._letters.purge(letters)
 
     def pause(self, metric: str) -> None:
         with sqlite_errors(StoreError, self._path):
@@ -127,25 +177,34 @@ class LocalHome:
             resume_metric(self._connection, metric)
 
     def companies(self, now: datetime) -> list[CompanyState]:
-        configured = self._configured()
-        month = point_day(now, configured.zone).month
+        schedule = self._configured().config.aggregation
+        zone = schedule.zone if schedule else self._zone or ZoneInfo(DEFAULT_ZONE)
+        listed = [company.company_id for company in schedule.companies] if schedule else []
+        month = point_day(now, zone).month
         with sqlite_errors(StoreError, self._path):
             found = company_totals(self._connection, month)
         shown_month = f"{month[:4]}-{month[4:]}"
-        names = sorted({*found, *configured.companies})
-        totals = ((name, *found.get(name, (None, 0, 0))) for name in names)
+        totals = ((name, *found.get(name, (None, 0, 0))) for name in sorted({*found, *listed}))
         return [CompanyState(name, locked, shown_month, users, points) for name, locked, users, points in totals]
 
+    def daemon(self) -> DaemonState:
+        return DaemonState(daemon_pid(self._path), describe_large_log(self._path) or None)
+
     def close(self) -> None:
-        self._letters.close()
-        self._connection.close()
+        self._resources.close()
+
+    @cached_property
+    def _letters(self) -> DeadLetters:
+        letters = DeadLetters(self._path, self._clock)
+        self._resources.callback(letters.close)
+        return letters
 
 
-def polling_of(name: str, configured: Mapping[str, bool] | None, paused: Container[str]) -> Polling:
+def polling_of(name: str, listed: Mapping[str, Target] | None, paused: Container[str]) -> Polling:
     """Whether a metric is polled: the configuration outranks a pause."""
-    if configured is not None and name not in configured:
+    if listed is not None and name not in listed:
         return Polling.REMOVED
-    if configured is not None and not configured[name]:
+    if listed is not None and not listed[name].enabled:
         return Polling.DISABLED
     return Polling.PAUSED if name in paused else Polling.ON
 
@@ -161,3 +220,8 @@ def _target(
         until = shift(newest, metric.interval_seconds) if newest else metric.first_slot
     pace = metric.interval_seconds, metric.lag_seconds, metric.first_slot
     return KnownTarget(metric.name, *pace, polling, paused_since, until)
+
+
+def _unpolled(target: Target, polling: Polling, now: datetime) -> KnownTarget:
+    """A target that is listed and not known to the database yet: nothing is expected of it so far."""
+    return KnownTarget(target.name, target.interval_seconds, target.lag_seconds, now, polling)

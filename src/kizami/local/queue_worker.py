@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from kizami.core.config import Config
+from kizami.core.coverage import Span
 from kizami.core.errors import ConfigurationError, StoreError
 from kizami.core.logs import use_logs
 from kizami.core.slots import shorten
-from kizami.home.port import QueueWorker
 from kizami.local.daemon_lock import AlreadyRunning, daemon_pid
 from kizami.local.engine.options import Options
-from kizami.platform.config_file import LoadedConfig
 
 _RESTART_SECONDS = 10.0  # a daemon that is gone for longer is not being started again
 
 
-class Daemon:
-    """Another process; nothing is known of it but that it runs, and what it does to the queue."""
+@dataclass(frozen=True, slots=True)
+class LocalWorker:
+    """`QueueWorker` on one machine, whichever process it is."""
+
+    words: str
+    check: Callable[[], None]
+    left: Callable[[Mapping[str, Span]], int]
+    look_seconds: float = 0.2
+
+
+class OtherProcess:
+    """The daemon; nothing is known of it but that it runs, and what it does to the queue."""
 
     words = "the running `kizami up` collects them"
 
@@ -39,22 +49,26 @@ class Daemon:
 
 
 @contextmanager
-def local_collector(
-    database: Path, settings: LoadedConfig, options: Options, metrics: Iterable[str]
-) -> Iterator[QueueWorker]:
+def local_worker(
+    database: Path,
+    config: Config,
+    options: Options,
+    metrics: Iterable[str],
+    queued: Callable[[Mapping[str, Span]], int],
+) -> Iterator[LocalWorker]:
     """The daemon, else an engine of our own for the length of a `with`."""
     from kizami.local.engine.drain import Drain
 
     with ExitStack() as stack:
-        _serve_mock(stack, settings.config)
+        _serve_mock(stack, config)
         try:
-            collector: QueueWorker = stack.enter_context(Drain.of(database, settings.config, options))
+            process: Drain | OtherProcess = stack.enter_context(Drain.of(database, config, options))
         except AlreadyRunning:
-            collector = Daemon(database)
+            process = OtherProcess(database)
         else:
-            _require_targets(settings.config, metrics)
+            _require_targets(config, metrics)
             use_logs(logging.WARNING)  # a target that fails is worth a line beside the progress
-        yield collector
+        yield LocalWorker(process.words, process.check, queued)
 
 
 def _serve_mock(stack: ExitStack, config: Config) -> None:

@@ -1,8 +1,10 @@
-"""A configuration file that is edited while `kizami up` runs: noticed on save and on SIGHUP."""
+"""A configuration file that is edited while `kizami up` or the page runs: noticed on save and on SIGHUP."""
 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
+from dataclasses import replace
 
 from kizami.core.config import Config
 from kizami.core.errors import ConfigurationError
@@ -25,17 +27,36 @@ class ConfigWatch:
 
     def new_config(self) -> Config | None:
         """What the file says now, if that is news."""
-        if self._path is None:
-            return None
-        stamp = stamp_of(self._path)
-        if stamp == self._stamp and not self._asked:
-            return None
-        self._stamp, self._asked = stamp, False
         try:
-            return read_config(self._path)
+            return self.changed_config()
         except ConfigurationError as error:
             logger.error(
                 "the new configuration is refused; the old one goes on",
                 extra={"event": "config.refused", "reason": str(error)},
             )
             return None
+
+    def changed_config(self) -> Config | None:
+        """The same, but ConfigurationError if it is broken."""
+        if self._path is None:
+            return None
+        stamp = stamp_of(self._path)
+        if stamp == self._stamp and not self._asked:
+            return None
+        self._stamp, self._asked = stamp, False
+        return read_config(self._path)
+
+
+class FollowedConfig:
+    """The configuration as the file says it at each call; while it is broken, as it was before."""
+
+    def __init__(self, settings: LoadedConfig) -> None:
+        self._settings = settings
+        self._watch = ConfigWatch(settings)
+
+    def __call__(self) -> LoadedConfig:
+        # A broken one the daemon refuses too, with a line in its log, and goes on with the old one.
+        with suppress(ConfigurationError):
+            if config := self._watch.changed_config():
+                self._settings = replace(self._settings, config=config)
+        return self._settings

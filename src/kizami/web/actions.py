@@ -18,9 +18,10 @@ from kizami.core.ports import Clock
 from kizami.core.slots import Window, floor_to_second, floor_to_slot, format_second, parse_instant, shift, shorten
 from kizami.home.chart import MAX_RANGE_SECONDS
 from kizami.home.health import DAY
-from kizami.home.port import Home, KnownTarget
+from kizami.home.port import Home
 from kizami.home.repair import Repair, carry_out, plan_gap_repair, plan_repair, repair_json
 from kizami.home.snapshot import find_gaps_in
+from kizami.home.targets import KnownTarget
 from kizami.home.values import DeadLetter
 from kizami.web.api_lists import require_target
 from kizami.web.home_threads import HomeThreads

@@ -11,8 +11,9 @@ from kizami.core.messages import MetricRecord
 from kizami.core.slots import floor_to_slot
 from kizami.core.targets.target import require_metric
 from kizami.home.grid import cells_between
-from kizami.home.port import Home, KnownTarget, UnknownTarget
+from kizami.home.port import Home
 from kizami.home.snapshot import FoundGap, find_gaps_in, find_targets, target_statuses
+from kizami.home.targets import KnownTarget, UnknownTarget
 from kizami.home.values import DeadLetterKey
 from kizami.home.wire import company_json, dead_letter_json, gap_json, record_json, slot_json, target_json
 from kizami.web.paging import Cursor, Page, read_cursor

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from kizami.core.errors import InvalidInput, KizamiError
-from kizami.home.port import UnknownTarget
+from kizami.home.targets import UnknownTarget
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kizami.core.slots import INTERVALS, Window
 from kizami.home.chart import MAX_POINTS, MAX_SLOTS_READ, RANGES, choose_grain, draw, floor_to_grain
-from kizami.home.port import KnownTarget
+from kizami.home.targets import KnownTarget
 from kizami.home.values import Bucket
 
 T0 = datetime(2025, 12, 2, 10, 0, tzinfo=UTC)

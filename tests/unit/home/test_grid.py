@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kizami.home.grid import GLYPHS, CellState, cells_between, grid_window, rows_of
-from kizami.home.port import ONE_MACHINE, KnownTarget, Polling, SlotDetails
-from kizami.home.values import DeadLetter, PendingSlot, StoredSlot
+from kizami.home.targets import ONE_MACHINE, KnownTarget, Polling
+from kizami.home.values import DeadLetter, PendingSlot, SlotDetails, StoredSlot
 
 T0 = datetime(2025, 12, 2, 10, 0, tzinfo=UTC)
 TARGET = KnownTarget("calls", 5, 5, T0)

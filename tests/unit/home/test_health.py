@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kizami.core.coverage import Completeness, Span
-from kizami.core.slots import Window
 from kizami.home.health import (
     DAY,
     LAST_MINUTE,
@@ -19,14 +18,12 @@ from kizami.home.health import (
     TargetBehind,
     TileKind,
     judge,
-    recent_span,
     seconds_behind,
-    span_within,
     tally_slots,
     tile_levels,
 )
-from kizami.home.port import KnownTarget, SlotCounts
-from kizami.home.values import Lateness, QueueDepth
+from kizami.home.targets import KnownTarget
+from kizami.home.values import Lateness, QueueDepth, SlotCounts
 from kizami.web.view.phrasing import level_word, tiles_of, verdict_sentence
 from kizami.web.view.words import words_in
 
@@ -200,17 +197,17 @@ def test_tiles_say_what_to_look_at() -> None:
 def test_the_last_minute_always_has_a_minute_of_slots_whose_time_has_come(interval: int, offset: float) -> None:
     target = KnownTarget("calls", interval, interval, NOW - timedelta(hours=1))
     now = NOW + timedelta(seconds=offset)
-    span = recent_span(target, LAST_MINUTE, now)
+    span = target.recent(LAST_MINUTE, now)
     assert span.expected == 60 // interval
     assert span.end <= now - timedelta(seconds=interval)
 
 
 def test_nothing_is_expected_from_before_a_target_was_known() -> None:
     target = KnownTarget("calls", 5, 5, NOW - timedelta(seconds=30))
-    assert recent_span(target, DAY, NOW).start == target.first_slot
-    window = Window(NOW - timedelta(hours=1), NOW - timedelta(seconds=17))
-    assert span_within(target, window, NOW).expected == 3
-    assert span_within(target, Window(NOW - timedelta(hours=2), NOW - timedelta(hours=1)), NOW).expected == 0
+    assert target.recent(DAY, NOW).start == target.first_slot
+    window = NOW - timedelta(hours=1), NOW - timedelta(seconds=17)
+    assert target.within(*window, NOW).expected == 3
+    assert target.within(NOW - timedelta(hours=2), NOW - timedelta(hours=1), NOW).expected == 0
 
 
 def test_what_is_accounted_for_nowhere_is_missing() -> None:

@@ -1,9 +1,9 @@
-"""Dead letters on AWS for an open page: SQS hides what is looked at, so that is done rarely and let go at once."""
+"""Dead letters on AWS as last seen: SQS hides what is looked at, so that is done rarely and let go at once."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from threading import Lock
 
 from kizami.aws.store.dead_letters import SqsDeadLetters
@@ -19,9 +19,11 @@ class DeadLetterCache:
     """The dead letters as they were last seen: looked at again when their number changes, or after a minute.
 
     For several threads. A stack without a dead-letter queue has an empty one.
+    `unreadable` counts those that are no schedule messages: they are let alone.
     """
 
     def __init__(self, url: str | None) -> None:
+        self.unreadable = 0
         self._url = url
         self._guard = Lock()
         self._letters: list[DeadLetter] = []
@@ -45,6 +47,15 @@ class DeadLetterCache:
 
     def redrive(self, letters: Iterable[DeadLetter], queue: SqsQueue) -> int:
         """Send them to `queue` and delete them; how many were still there."""
+        return self._settle(letters, lambda held, found: held.redrive(found, queue))
+
+    def purge(self, letters: Iterable[DeadLetter]) -> int:
+        """Delete them; how many were still there."""
+        return self._settle(letters, lambda held, found: held.purge(found))
+
+    def _settle(
+        self, letters: Iterable[DeadLetter], settle: Callable[[SqsDeadLetters, list[DeadLetter]], int]
+    ) -> int:
         wanted = {(letter.metric, letter.slot) for letter in letters}
         if not wanted or self._url is None:
             return 0
@@ -52,7 +63,7 @@ class DeadLetterCache:
             self._seen = None
             held = SqsDeadLetters(self._url)
             try:
-                return held.redrive([each for each in held.all() if (each.metric, each.slot) in wanted], queue)
+                return settle(held, [each for each in held.all() if (each.metric, each.slot) in wanted])
             finally:
                 held.release()
 
@@ -63,6 +74,8 @@ class DeadLetterCache:
         try:
             # Each look counts as a receive: how often it was tried is what the first one said.
             before = {(letter.message, letter.sent_at): letter for letter in self._letters}
-            return [before.get((letter.message, letter.sent_at), letter) for letter in held.all()]
+            found = [before.get((letter.message, letter.sent_at), letter) for letter in held.all()]
+            self.unreadable = held.unreadable
+            return found
         finally:
             held.release()

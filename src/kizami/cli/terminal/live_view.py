@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -21,13 +22,16 @@ from rich.text import Text
 
 from kizami.cli.terminal.printing import age_text, completeness_text, is_styled, plural
 from kizami.cli.terminal.unblocked_output import UnblockedOutput
-from kizami.core.coverage import Completeness, due_span
+from kizami.core.coverage import Completeness
 from kizami.core.errors import KizamiError
 from kizami.core.logs import PlainFormatter
 from kizami.core.slots import format_instant
+from kizami.home.health import HOUR
+from kizami.home.port import Home
+from kizami.home.snapshot import read_coverage
 from kizami.home.values import Lateness, QueueDepth, lateness_of
 from kizami.local.engine.loop import Engine, StoredRecord
-from kizami.local.store.reader import Reader
+from kizami.local.home import LocalHome
 from kizami.platform.clock import SystemClock
 
 _ROWS = 12
@@ -36,7 +40,6 @@ _REFRESH_SECONDS = 1.0
 _PIECES = 100  # pictures and log lines that are kept for a terminal that is held (Ctrl-S)
 _TARGETS_A_SECOND = 500
 _SHORT_MS = 10_000  # lateness is told in milliseconds up to here
-_GRACE_SECONDS = 10.0  # a poll may wait for its turn within the interval, then for the answer and the commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +100,12 @@ class LiveView:
 
     def _run(self) -> None:
         try:
-            with Reader.opened(self._database) as reader:
+            with closing(LocalHome(self._database)) as home:
                 read_at = 0.0
                 while not self._closing.wait(_REFRESH_SECONDS):
                     # Reading takes longer for many targets, and must not become a burden.
                     if time.monotonic() - read_at >= len(self._engine.polled) / _TARGETS_A_SECOND:
-                        numbers = self._read(reader)
+                        numbers = self._read(home)
                         read_at = time.monotonic()
                     self._live.update(self._picture(numbers), refresh=True)
         except KizamiError as error:  # the file is gone
@@ -117,19 +120,10 @@ class LiveView:
             )
         self._engine.stop()
 
-    def _read(self, reader: Reader) -> Numbers:
+    def _read(self, home: Home) -> Numbers:
         now = SystemClock().now()
-        known = reader.metrics()
-        spans = {
-            target.name: due_span(
-                target, max(now - timedelta(hours=1), known[target.name].first_slot), now, _GRACE_SECONDS
-            )
-            for target in self._engine.polled
-            if target.name in known
-        }
-        each = reader.completeness(spans).values()
-        coverage = Completeness(sum(one.stored for one in each), sum(one.expected for one in each))
-        return Numbers(coverage, reader.queue_depth(now))
+        targets = home.targets([target.name for target in self._engine.polled])
+        return Numbers(read_coverage(home, targets, HOUR, now), home.queue_depth(now))
 
     def _picture(self, numbers: Numbers) -> Group:
         facts = Facts(
@@ -165,7 +159,7 @@ def _lines(facts: Facts) -> Iterator[tuple[str, str]]:
     lateness = f"p50 {late.p50_ms} ms, p99 {late.p99_ms} ms" if late.polls else "no polls yet"
     colour = "green" if coverage.ratio == 1 else "yellow"
     yield f"coverage of the last hour {covered} · lateness {lateness}", colour
-    queue = f"queue: {depth.waiting:,} waiting, {depth.delayed:,} planned, {depth.in_flight:,} in flight"
+    queue = f"queue: {depth.waiting:,} waiting, {depth.planned:,} planned, {depth.in_flight:,} in flight"
     yield f"{queue} · dead letters: {depth.dead:,}", "red" if depth.dead else ""
     if facts.failing:
         yield f"failing: {plural(facts.failing, 'target')}; the log and `kizami dead-letters list` say why", "red"

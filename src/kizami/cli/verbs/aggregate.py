@@ -21,7 +21,7 @@ from kizami.aggregation.points import DEFAULT_ZONE, UserPoints, point_day, requi
 from kizami.aggregation.signing import ApiKey, require_company_id
 from kizami.aggregation.stores.sqlite import SqlitePointStore
 from kizami.cli.exit_codes import CONFIGURATION, FAILURE, OK, UNREACHABLE
-from kizami.cli.homes import HomeOptions, backend_options, require_aws_packages
+from kizami.cli.homes import HomeOptions, backend_options
 from kizami.cli.options import Decorator, database_option
 from kizami.cli.terminal.printing import json_option, plural, print_json, print_table, say
 from kizami.core.epoch import from_seconds
@@ -109,14 +109,14 @@ def run(
 @zone_option
 @json_option
 @backend_options
-def points(company_id: str, month: str | None, time_zone: str, as_json: bool, home: HomeOptions) -> None:
+def points(company_id: str, month: str | None, time_zone: str, as_json: bool, home_options: HomeOptions) -> None:
     """Show how many points each of the company's users has in a month."""
     _company(company_id)
     wanted = _month(month) if month else point_day(SystemClock().now(), _zone(time_zone)).month
     found = (
-        _points_on_aws(home, company_id, wanted)
-        if home.backend == "aws"
-        else _points_here(home, company_id, wanted)
+        _points_on_aws(home_options, company_id, wanted)
+        if home_options.backend == "aws"
+        else _points_here(home_options, company_id, wanted)
     )
     total = sum(item.points for item in found)
     shown_month = f"{wanted[:4]}-{wanted[4:]}"
@@ -128,22 +128,20 @@ def points(company_id: str, month: str | None, time_zone: str, as_json: bool, ho
     say(f"{company_id} in {shown_month}: {plural(total, 'point')} of {plural(len(found), 'user')}")
 
 
-def _points_here(home: HomeOptions, company_id: str, month: str) -> list[UserPoints]:
-    connection = open_database(home.database)
+def _points_here(home_options: HomeOptions, company_id: str, month: str) -> list[UserPoints]:
+    connection = open_database(home_options.database)
     try:
-        return list(SqlitePointStore(connection, home.database).points(company_id, month))
+        return list(SqlitePointStore(connection, home_options.database).points(company_id, month))
     finally:
         connection.close()
 
 
-def _points_on_aws(home: HomeOptions, company_id: str, month: str) -> list[UserPoints]:
-    require_aws_packages()
-    from kizami.aggregation.stores.points_table import DynamoDbPointStore
-    from kizami.cli.aws_places import AwsPlaces
-
-    tables = AwsPlaces(home).company_tables
+def _points_on_aws(home_options: HomeOptions, company_id: str, month: str) -> list[UserPoints]:
+    tables = home_options.places.company_tables
     if tables is None:
         raise ConfigurationError("POINTS_TABLE_NAME", "is not set, and the stack has no such table")
+    from kizami.aggregation.stores.points_table import DynamoDbPointStore
+
     return list(DynamoDbPointStore(tables[1]).points(company_id, month))
 
 

@@ -11,17 +11,18 @@ from itertools import chain
 import click
 
 from kizami.cli.exit_codes import FAILURE, OK
-from kizami.cli.homes import Backend, HomeOptions, Metric, backend_options
-from kizami.cli.metric_names import chosen_metrics, metrics_argument
+from kizami.cli.homes import HomeOptions, backend_options
+from kizami.cli.metric_names import chosen_targets, metrics_argument
 from kizami.cli.ranges import TimeRange, range_options
 from kizami.cli.terminal.printing import is_terminal, json_option, plural, print_json, say
 from kizami.cli.verbs.gaps import gap_list, print_gaps
 from kizami.core.backfill import plan_backfill
-from kizami.core.coverage import Gap, Span
+from kizami.core.coverage import Gap, Span, count_slots
 from kizami.core.errors import InvalidInput
 from kizami.core.messages import ScheduleMessage
 from kizami.core.slots import shift
-from kizami.home.port import QueueWorker
+from kizami.home.port import Home, QueueWorker
+from kizami.home.targets import KnownTarget
 
 MOST_LOOKED_THROUGH = 200_000_000
 MOST_QUEUED = 5_000_000  # what is on the queue takes room in the database
@@ -31,7 +32,7 @@ MOST_QUEUED = 5_000_000  # what is on the queue takes room in the database
 class Plan:
     """What a run is about: the missing slots of each metric's span, and those that are queued already."""
 
-    metrics: Mapping[str, Metric]
+    targets: Mapping[str, KnownTarget]
     spans: Mapping[str, Span]
     gaps: Mapping[str, Sequence[Gap]]
     waiting: int
@@ -40,11 +41,11 @@ class Plan:
     @property
     def missing(self) -> int:
         """How many slots are to be put on the queue."""
-        return sum(gap.slots for gaps in self.gaps.values() for gap in gaps)
+        return count_slots(chain.from_iterable(self.gaps.values()))
 
     def messages(self) -> Iterator[ScheduleMessage]:
         """Metric by metric, oldest first."""
-        return chain.from_iterable(plan_backfill(self.metrics[name], gaps) for name, gaps in self.gaps.items())
+        return chain.from_iterable(plan_backfill(self.targets[name], gaps) for name, gaps in self.gaps.items())
 
 
 @click.command(short_help="Collect past slots.")
@@ -62,7 +63,7 @@ def command(
     dry_run: bool,
     no_wait: bool,
     as_json: bool,
-    home: HomeOptions,
+    home_options: HomeOptions,
 ) -> int:
     """Ask for past slots of METRIC (or of all that are polled) that have no record.
 
@@ -72,24 +73,23 @@ def command(
     """
     if time_range.is_default and not only_gaps:
         raise click.UsageError("Say which slots: --gaps, or --from and --to, or --last.")
-    with home.opened() as backend:
-        plan = make_plan(backend, chosen_metrics(backend, metrics), time_range, only_gaps)
+    with home_options.opened() as home:
+        plan = make_plan(home, chosen_targets(home, metrics), time_range, only_gaps)
         if dry_run:
             return _show(plan, as_json)
         if no_wait:
-            return _leave(_send(backend, plan), as_json)
-        return _run(backend, plan, as_json)
+            return _leave(_send(home, plan), as_json)
+        return _run(home, plan, as_json)
 
 
-def make_plan(backend: Backend, metrics: Mapping[str, Metric], time_range: TimeRange, only_gaps: bool) -> Plan:
+def make_plan(home: Home, targets: Mapping[str, KnownTarget], time_range: TimeRange, only_gaps: bool) -> Plan:
     """What there is to do; InvalidInput if it is more than one run should take on."""
-    grace = backend.grace_seconds
+    wanted = time_range.start, time_range.end, time_range.now
     spans = {
-        name: metric.due(time_range, grace) if only_gaps else metric.whole(time_range)
-        for name, metric in metrics.items()
+        name: target.within(*wanted) if only_gaps else target.whole(*wanted) for name, target in targets.items()
     }
     _require_at_most(MOST_LOOKED_THROUGH, sum(span.expected for span in spans.values()))
-    plan = Plan(metrics, spans, backend.missing(spans), backend.queued(spans), _count_unstored(backend, spans))
+    plan = Plan(targets, spans, home.missing(spans), home.queued(spans), _count_unstored(home, spans))
     _require_at_most(MOST_QUEUED, plan.missing)
     return plan
 
@@ -108,11 +108,11 @@ def _show(plan: Plan, as_json: bool) -> int:
     return OK
 
 
-def _run(backend: Backend, plan: Plan, as_json: bool) -> int:
+def _run(home: Home, plan: Plan, as_json: bool) -> int:
     asked = stored = 0
     if plan.missing or plan.waiting:
-        asked = _have_collected(backend, plan)
-        stored = min(asked, plan.unstored - _count_unstored(backend, plan.spans))
+        asked = _have_collected(home, plan)
+        stored = min(asked, plan.unstored - _count_unstored(home, plan.spans))
     if as_json:
         print_json({"asked": asked, "stored": stored, "gaps": gap_list(plan.gaps)})
     if stored < asked:
@@ -129,13 +129,13 @@ def _leave(queued: int, as_json: bool) -> int:
     return OK
 
 
-def _have_collected(backend: Backend, plan: Plan) -> int:
+def _have_collected(home: Home, plan: Plan) -> int:
     """Put the missing slots on the queue and wait until they are settled; how many there were in all."""
     try:
-        with backend.collector(plan.gaps) as collector:
-            say(f"{_task_words(plan)}; {collector.words}")
-            asked = _send(backend, plan) + plan.waiting
-            _wait(backend, plan, asked, collector)
+        with home.worker(plan.gaps) as worker:
+            say(f"{_task_words(plan)}; {worker.words}")
+            asked = _send(home, plan) + plan.waiting
+            _wait(worker, plan, asked)
             return asked
     except KeyboardInterrupt:
         say("interrupted; what is queued stays queued, and the same command goes on from here")
@@ -148,26 +148,26 @@ def _task_words(plan: Plan) -> str:
     return ", ".join(filter(None, (missing, waiting)))
 
 
-def _count_unstored(backend: Backend, spans: Mapping[str, Span]) -> int:
-    return sum(told.missing for told in backend.completeness(spans).values())
+def _count_unstored(home: Home, spans: Mapping[str, Span]) -> int:
+    return sum(told.missing for told in home.completeness(spans).values())
 
 
-def _send(backend: Backend, plan: Plan) -> int:
-    sent = backend.send_backfill(plan.messages())
+def _send(home: Home, plan: Plan) -> int:
+    sent = home.backfill(plan.messages())
     for name in plan.gaps:
-        metric, span = plan.metrics[name], plan.spans[name]
+        target, span = plan.targets[name], plan.spans[name]
         # A past that joins the present is expected from now on; one that stands apart is not.
-        if span.start < metric.first_slot <= shift(span.end, 2 * metric.interval_seconds + metric.lag_seconds):
-            backend.expect_from(name, span.start)
+        if span.start < target.first_slot <= shift(span.end, 2 * target.interval_seconds + target.lag_seconds):
+            home.expect_from(name, span.start)
     return sent
 
 
-def _wait(backend: Backend, plan: Plan, asked: int, collector: QueueWorker) -> None:
+def _wait(worker: QueueWorker, plan: Plan, asked: int) -> None:
     """Until none of the slots is on the queue any more, with a bar on a terminal."""
     hidden = not is_terminal(sys.stderr)
     with click.progressbar(length=asked, show_pos=True, file=sys.stderr, hidden=hidden) as bar:
-        while left := backend.left_to_collect(plan.spans):
-            collector.check()
+        while left := worker.left(plan.spans):
+            worker.check()
             bar.update(max(0, asked - left - bar.pos))
-            time.sleep(backend.look_seconds)
+            time.sleep(worker.look_seconds)
         bar.update(asked - bar.pos)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from kizami.cli.homes import HomeOptions, backend_options
-from kizami.cli.metric_names import find_metric, metric_argument
+from kizami.cli.metric_names import find_target, metric_argument
 from kizami.cli.ranges import TimeRange, range_options
 from kizami.cli.terminal.plot import ASCII, BRAILLE, MARGIN, Column, Glyphs, column_edges, draw, gather_columns
 from kizami.cli.terminal.printing import (
@@ -35,7 +35,7 @@ _NARROWEST = 24
 @json_option
 @backend_options
 def command(
-    metric: str, time_range: TimeRange, width: int | None, height: int, as_json: bool, home: HomeOptions
+    metric: str, time_range: TimeRange, width: int | None, height: int, as_json: bool, home_options: HomeOptions
 ) -> None:
     """Draw METRIC over a range of time.
 
@@ -44,10 +44,11 @@ def command(
     """
     plane = (width or max(_NARROWEST, shutil.get_terminal_size().columns)) - MARGIN
     glyphs = _glyphs()
-    with home.opened() as backend:
-        found = find_metric(backend, metric)
-        drawn, expected = found.whole(time_range), found.due(time_range, backend.grace_seconds)
-        records = backend.records(metric, drawn.start, drawn.end)
+    with home_options.opened() as home:
+        found = find_target(home, metric)
+        wanted = time_range.start, time_range.end, time_range.now
+        drawn, expected = found.whole(*wanted), found.within(*wanted)
+        records = home.records(metric, drawn.start, drawn.end)
         columns = gather_columns(records, drawn, expected, plane * glyphs.wide)
     if as_json:
         print_json({"metricName": metric, **range_fields(time_range), "columns": _column_fields(columns, drawn)})

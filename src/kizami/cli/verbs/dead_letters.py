@@ -9,11 +9,13 @@ from typing import Any
 import click
 
 from kizami.cli.exit_codes import FAILURE, OK
-from kizami.cli.homes import Backend, HomeOptions, backend_options
+from kizami.cli.homes import HomeOptions, backend_options
 from kizami.cli.metric_names import metric_argument, metrics_argument, require_known
 from kizami.cli.ranges import TimeRange, range_options, read_time
 from kizami.cli.terminal.printing import instant_text, json_option, plural, print_json, print_table, say
+from kizami.home.port import Home
 from kizami.home.values import DeadLetter
+from kizami.home.wire import dead_letter_json
 from kizami.platform.clock import SystemClock
 
 _COLUMNS = (("metric", False), ("slot", False), ("died", False), ("tried", True), ("reason", False))
@@ -33,14 +35,14 @@ def command() -> None:
 @which_letters
 @click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="At most so many; 0: all.")
 def list_letters(
-    metrics: tuple[str, ...], time_range: TimeRange, limit: int, as_json: bool, home: HomeOptions
+    metrics: tuple[str, ...], time_range: TimeRange, limit: int, as_json: bool, home_options: HomeOptions
 ) -> None:
     """List the dead letters of METRIC (or of all metrics), the one that died last first."""
-    with home.opened() as backend:
-        found = find_letters(backend, metrics, time_range)
+    with home_options.opened() as home:
+        found = find_letters(home, metrics, time_range)
     shown = found[:limit] if limit else found
     if as_json:
-        print_json({"total": len(found), "deadLetters": [letter_fields(letter) for letter in shown]})
+        print_json({"total": len(found), "deadLetters": [dead_letter_json(letter) for letter in shown]})
     elif shown:
         print_table(_COLUMNS, [_row(letter) for letter in shown])
     more = f"; --limit 0 lists the other {len(found) - len(shown):,}" if len(shown) < len(found) else ""
@@ -52,16 +54,16 @@ def list_letters(
 @click.argument("slot")
 @json_option
 @backend_options
-def show(metric: str, slot: str, as_json: bool, home: HomeOptions) -> int:
+def show(metric: str, slot: str, as_json: bool, home_options: HomeOptions) -> int:
     """Show all that is known about the dead letter of one slot, such as 2025-12-02T10:23:05Z."""
     instant = read_time(slot, SystemClock().now(), "SLOT")
-    with home.opened() as backend:
-        name = require_known(backend, metric)
-        found = [letter for letter in backend.dead_letters() if (letter.metric, letter.slot) == (name, instant)]
+    with home_options.opened() as home:
+        name = require_known(home, metric)
+        found = [letter for letter in home.dead_letters() if (letter.metric, letter.slot) == (name, instant)]
     if not found:
         say(f"{metric} {instant_text(instant)} is not a dead letter")
         return FAILURE
-    fields = letter_fields(found[0])
+    fields = dead_letter_json(found[0])
     if as_json:
         print_json(fields)
     else:
@@ -71,11 +73,11 @@ def show(metric: str, slot: str, as_json: bool, home: HomeOptions) -> int:
 
 @command.command(short_help="Put them back on the queue, to be tried afresh.")
 @which_letters
-def redrive(metrics: tuple[str, ...], time_range: TimeRange, as_json: bool, home: HomeOptions) -> None:
+def redrive(metrics: tuple[str, ...], time_range: TimeRange, as_json: bool, home_options: HomeOptions) -> None:
     """Put the dead letters of METRIC (or of all metrics) back on the queue, to be tried afresh."""
-    with home.opened() as backend:
-        found = find_letters(backend, metrics, time_range)
-        redriven = backend.redrive(found)
+    with home_options.opened() as home:
+        found = find_letters(home, metrics, time_range)
+        redriven = home.redrive(found)
     kept = len(found) - redriven
     if as_json:
         print_json({"redriven": redriven, "kept": kept})
@@ -87,13 +89,15 @@ def redrive(metrics: tuple[str, ...], time_range: TimeRange, as_json: bool, home
 @command.command(short_help="Forget them; their slots are missing from then on.")
 @which_letters
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def purge(metrics: tuple[str, ...], time_range: TimeRange, yes: bool, as_json: bool, home: HomeOptions) -> None:
+def purge(
+    metrics: tuple[str, ...], time_range: TimeRange, yes: bool, as_json: bool, home_options: HomeOptions
+) -> None:
     """Forget the dead letters of METRIC (or of all metrics); their slots are missing from then on."""
-    with home.opened() as backend:
-        found = find_letters(backend, metrics, time_range)
+    with home_options.opened() as home:
+        found = find_letters(home, metrics, time_range)
         if found and not yes:
             _ask(f"Forget {plural(len(found), 'dead letter')} and their reasons?")
-        purged = backend.purge(found)
+        purged = home.purge(found)
     if as_json:
         print_json({"purged": purged})
     say(f"{plural(purged, 'dead letter')} forgotten; `kizami backfill --gaps` asks for their slots again")
@@ -105,29 +109,18 @@ def _ask(question: str) -> None:
     click.confirm(question, abort=True, err=True)
 
 
-def find_letters(backend: Backend, metrics: tuple[str, ...], time_range: TimeRange) -> list[DeadLetter]:
+def find_letters(home: Home, metrics: tuple[str, ...], time_range: TimeRange) -> list[DeadLetter]:
     """The dead letters of the metrics (or of all) whose slots lie in the range, the newest first."""
     for name in metrics:
-        require_known(backend, name)
+        require_known(home, name)
+    letters = home.dead_letters()
+    if unreadable := home.queue_depth(time_range.now).unreadable:
+        say(f"let alone, because they are no schedule messages: {plural(unreadable, 'dead letter')}")
     return [
         letter
-        for letter in backend.dead_letters()
+        for letter in letters
         if (not metrics or letter.metric in metrics) and time_range.start <= letter.slot < time_range.end
     ]
-
-
-def letter_fields(letter: DeadLetter) -> dict[str, Any]:
-    """A dead letter as a program reads it."""
-    return {
-        "metricName": letter.metric,
-        "slotTime": instant_text(letter.slot),
-        "intervalSeconds": letter.interval_seconds,
-        "receives": letter.receives,
-        "backfill": letter.backfill,
-        "sentAt": instant_text(letter.sent_at),
-        "diedAt": instant_text(letter.died_at) if letter.died_at else None,
-        "reason": letter.reason,
-    }
 
 
 def _row(letter: DeadLetter) -> list[str]:

@@ -12,12 +12,13 @@ from typing import IO
 
 import click
 
-from kizami.cli.homes import Backend, HomeOptions, backend_options
+from kizami.cli.homes import HomeOptions, backend_options
 from kizami.cli.metric_names import metrics_argument, require_known
 from kizami.cli.ranges import TimeRange, range_options
 from kizami.cli.terminal.printing import plural, say
 from kizami.cli.terminal.record_formats import write_csv, write_jsonl, write_parquet
 from kizami.core.messages import MetricRecord
+from kizami.home.port import Home
 
 
 @click.command(short_help="Write records as CSV, JSON lines or Parquet.")
@@ -40,7 +41,7 @@ def command(
     output: Path | None,
     as_json: bool,
     time_range: TimeRange,
-    home: HomeOptions,
+    home_options: HomeOptions,
 ) -> None:
     """Write the records of METRIC (or of all metrics), metric by metric, oldest first.
 
@@ -49,9 +50,9 @@ def command(
     format_name = "jsonl" if as_json else format_name
     if output is None and format_name == "parquet" and sys.stdout.isatty():
         raise click.UsageError("--format parquet is not for a terminal; use --output FILE.")
-    with home.opened() as backend:
-        names = [require_known(backend, name) for name in metrics] or list(backend.names())
-        counted = Counted(_records(backend, names, time_range))
+    with home_options.opened() as home:
+        names = [require_known(home, name) for name in metrics] or list(home.names())
+        counted = Counted(_records(home, names, time_range))
         with _destination(output) as file:
             _write(counted, format_name, file)
     say(f"{plural(counted.count, 'record')} of {plural(len(names), 'metric')} written to {output or 'stdout'}")
@@ -70,9 +71,9 @@ class Counted:
             yield record
 
 
-def _records(backend: Backend, names: list[str], time_range: TimeRange) -> Iterator[MetricRecord]:
+def _records(home: Home, names: list[str], time_range: TimeRange) -> Iterator[MetricRecord]:
     for name in names:
-        yield from backend.records(name, time_range.start, time_range.end)
+        yield from home.records(name, time_range.start, time_range.end)
 
 
 def _write(records: Counted, format_name: str, file: IO[bytes]) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import click
 
 from kizami.cli.exit_codes import CHECK_FAILED, OK
 from kizami.cli.homes import HomeOptions, backend_options
-from kizami.cli.metric_names import chosen_metrics, metrics_argument
+from kizami.cli.metric_names import chosen_targets, metrics_argument
 from kizami.cli.ranges import TimeRange, range_options
 from kizami.cli.terminal.printing import (
     NOTHING_DUE,
@@ -22,7 +23,7 @@ from kizami.cli.terminal.printing import (
     range_fields,
     say,
 )
-from kizami.core.coverage import Gap
+from kizami.core.coverage import Gap, count_slots
 
 _COLUMNS = (("metric", False), ("from", False), ("to", False), ("slots", True), ("length", True))
 
@@ -33,17 +34,20 @@ _COLUMNS = (("metric", False), ("from", False), ("to", False), ("slots", True), 
 @click.option("--check", is_flag=True, help="Exit with code 5 if there are any.")
 @json_option
 @backend_options
-def command(metrics: tuple[str, ...], time_range: TimeRange, check: bool, as_json: bool, home: HomeOptions) -> int:
+def command(
+    metrics: tuple[str, ...], time_range: TimeRange, check: bool, as_json: bool, home_options: HomeOptions
+) -> int:
     """List the due slots of METRIC (or of all that are polled) that are missing.
 
     A missing slot is neither stored nor on the queue nor a dead letter: nobody tried, or nobody will any more.
     `kizami backfill --gaps` asks for them again.
     """
-    with home.opened() as backend:
-        chosen = chosen_metrics(backend, metrics)
-        spans = {name: metric.due(time_range, backend.grace_seconds) for name, metric in chosen.items()}
-        found = backend.missing(spans)
-    missing = sum(gap.slots for gaps in found.values() for gap in gaps)
+    with home_options.opened() as home:
+        chosen = chosen_targets(home, metrics)
+        wanted = time_range.start, time_range.end, time_range.now
+        spans = {name: target.within(*wanted) for name, target in chosen.items()}
+        found = home.missing(spans)
+    missing = count_slots(chain.from_iterable(found.values()))
     if as_json:
         print_json({**range_fields(time_range), "missing": missing, "gaps": gap_list(found)})
     else:

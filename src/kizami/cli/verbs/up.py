@@ -162,10 +162,11 @@ def _serve_mock(stack: ExitStack) -> None:
 
 
 def _serve_dashboard(stack: ExitStack, database: Path, settings: LoadedConfig, port: int | None) -> None:
-    from kizami.cli.verbs.dashboard import local_source
+    from kizami.cli.homes import batch_zone, local_opener
     from kizami.web.server import DashboardServer
 
-    server = DashboardServer(local_source(database, settings), port=DEFAULT_PORT if port is None else port)
+    open_home = local_opener(database, settings, batch_zone())
+    server = DashboardServer(open_home, port=DEFAULT_PORT if port is None else port)
     try:
         stack.enter_context(server)
     except ConfigurationError as error:

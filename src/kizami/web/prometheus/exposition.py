@@ -52,7 +52,7 @@ def _overall(overview: Overview) -> Iterator[Family]:
         "missing": minute.missing,
     }
     coverage = {"1h": overview.hour.ratio, "24h": overview.day.ratio}
-    messages = {"waiting": queue.waiting, "planned": queue.delayed, "in_flight": queue.in_flight}
+    messages = {"waiting": queue.waiting, "planned": queue.planned, "in_flight": queue.in_flight}
     yield Family("kizami_build_info", "The version that runs.", (({"version": __version__}, 1),))
     yield _labelled("last_minute_slots", "Slots that were due in the last minute.", "state", states)
     yield _labelled("coverage_ratio", "The share of due slots that is stored.", "window", coverage)

@@ -21,7 +21,8 @@ from kizami.core.epoch import to_ms
 from kizami.core.errors import InvalidInput, KizamiError
 from kizami.core.ports import Clock
 from kizami.core.slots import parse_iso8601, shorten
-from kizami.home.port import Home, KnownTarget
+from kizami.home.port import Home
+from kizami.home.targets import KnownTarget
 from kizami.web.home_threads import HomeThreads
 from kizami.web.prometheus.budget import Budget, TooCostly, TooSlow
 from kizami.web.prometheus.evaluation import Scalar, Series, evaluate

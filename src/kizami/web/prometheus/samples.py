@@ -17,7 +17,8 @@ from operator import mul
 from kizami.core.epoch import from_ms, to_ms
 from kizami.core.messages import MetricRecord
 from kizami.home.chart import TALLIED_SECONDS
-from kizami.home.port import Home, KnownTarget
+from kizami.home.port import Home
+from kizami.home.targets import KnownTarget
 from kizami.home.values import Bucket
 from kizami.web.prometheus.budget import Budget
 from kizami.web.prometheus.expressions import NAME_LABEL, Matcher

@@ -137,7 +137,7 @@ def _queue(overview: Overview, words: Words) -> tuple[str, str]:
     queue = overview.queue
     due = number(queue.waiting + queue.in_flight)
     if not queue.oldest_age_seconds:
-        return due, words("tile.queue_idle", queue.delayed)
+        return due, words("tile.queue_idle", queue.planned)
     return due, words("tile.queue_note", age=words.duration(queue.oldest_age_seconds))
 
 

@@ -10,8 +10,7 @@ from aws_here.local_aws import lead_to
 from fakes.fault_server import FaultServer, raw
 from kizami.aws.client.account import _botocore_session
 from kizami.aws.client.stack_outputs import stack_outputs
-from kizami.cli.aws_places import AwsPlaces
-from kizami.cli.homes import HomeOptions
+from kizami.aws.places import FoundPlaces
 from kizami.core.errors import ConfigurationError
 
 NAMESPACE = 'xmlns="http://cloudformation.amazonaws.com/doc/2010-05-15/"'
@@ -50,7 +49,7 @@ def no_places(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_stack_is_asked_once_for_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     with FaultServer(raw(described(OUTPUTS))) as server:
         lead_to(server.url, monkeypatch)
-        places = AwsPlaces(HomeOptions(stack="mine"))
+        places = FoundPlaces(stack="mine")
         assert (places.table, places.queue, places.backfill_queue) == tuple(OUTPUTS.values())
         assert places.dead_letter_queue is None
     (request,) = server.requests
@@ -61,7 +60,7 @@ def test_options_and_environment_go_before_the_stack(monkeypatch: pytest.MonkeyP
     lead_to("http://127.0.0.1:9", monkeypatch)
     url = "https://sqs.us-east-1.amazonaws.com/1/dead"
     monkeypatch.setenv("KIZAMI_DEAD_LETTER_QUEUE_URL", url)
-    places = AwsPlaces(HomeOptions(table="Mine"))
+    places = FoundPlaces("Mine")
     assert (places.table, places.dead_letter_queue) == ("Mine", url)
 
 
@@ -69,7 +68,7 @@ def test_an_output_that_the_stack_does_not_have(monkeypatch: pytest.MonkeyPatch)
     with FaultServer(raw(described({}))) as server:
         lead_to(server.url, monkeypatch)
         with pytest.raises(ConfigurationError) as refusal:
-            _ = AwsPlaces(HomeOptions()).queue
+            _ = FoundPlaces().queue
     line = "QUEUE_URL: is not set, and the stack DataCollectionSchedulerStack has no output QueueUrl"
     assert str(refusal.value) == line
 
@@ -106,4 +105,4 @@ def test_without_any_region_it_is_the_region_that_is_asked_for(
 def test_a_value_that_is_no_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUEUE_URL", "live")
     with pytest.raises(ConfigurationError, match=r"^QUEUE_URL: must be like"):
-        _ = AwsPlaces(HomeOptions()).queue
+        _ = FoundPlaces().queue

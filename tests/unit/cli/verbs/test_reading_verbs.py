@@ -178,6 +178,8 @@ class TestStatus:
             "calls   2025-12-02T09:59:55Z  35s  705/720 (97.9%)  709/724 (97.9%)       14",
             "応答数  2025-12-02T09:59:55Z  35s  716/720 (99.4%)  720/724 (99.4%)        4",
             "",
+            "verdict   16 of 36 slots of the last minute are stored (20 missing); "
+            "coverage 24 h 65.79%, 4 gaps, 1 dead letter.",
             "daemon    not running; `kizami up` starts it",
             "coverage  1421/2160 (65.7%) of the last hour, 1429/2172 (65.7%) of the last day",
             "missing   742 slots of the last day",
@@ -193,6 +195,7 @@ class TestStatus:
         assert document["metrics"][1]["ageSeconds"] == 35.0
         assert document["coverage"]["hour"]["expected"] == 3 * SLOTS
         assert document["lateness"]["p99Ms"] == 7
+        assert document["verdict"] == {"level": "bad", "finding": "some_stored"}
         assert document["daemon"] == {"running": False, "pid": None, "trouble": None}
         assert document["queue"] == {"waiting": 0, "planned": 0, "inFlight": 0, "oldestAgeSeconds": 0.0}
 
@@ -203,13 +206,13 @@ class TestStatus:
         )
         states = {each["metricName"]: each for each in kizami("status", "--json").json["metrics"]}
         assert {name: each["polling"] for name, each in states.items()} == {
-            "calls": "paused",
+            "calls": "disabled",
             WIDE: "removed",
             "silent": "removed",
             "new": "on",
         }
         assert all(each["hour"]["expected"] == 0 for each in states.values())
-        assert "calls (paused)" in kizami("status").out
+        assert "calls (disabled)" in kizami("status").out
         assert kizami("gaps", "--check").code == OK
 
     def test_of_many_metrics_the_least_complete_are_shown(self, kizami: Command, tmp_path: Path) -> None:
@@ -218,7 +221,7 @@ class TestStatus:
         lines = kizami("status", "--database", path).out.splitlines()
         assert lines[1].startswith("metric_29")
         assert "… and 10 more, no less complete (--all lists them)" in lines
-        assert len(kizami("status", "--database", path, "--all").out.splitlines()) == 30 + 8
+        assert len(kizami("status", "--database", path, "--all").out.splitlines()) == 30 + 9
 
     def test_watching_prints_again_and_again(self, kizami: Command, monkeypatch: pytest.MonkeyPatch) -> None:
         pauses = []

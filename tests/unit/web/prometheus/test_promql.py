@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kizami.core.errors import InvalidInput
-from kizami.home.port import KnownTarget
+from kizami.home.targets import KnownTarget
 from kizami.web.prometheus.budget import Budget
 from kizami.web.prometheus.evaluation import Scalar, calculate, evaluate
 from kizami.web.prometheus.expressions import (

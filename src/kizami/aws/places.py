@@ -5,27 +5,54 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from kizami.aws.client.stack_outputs import DEFAULT_STACK, stack_outputs
 from kizami.aws.settings import require_queue_url, require_table_name
-from kizami.cli.homes import HomeOptions
 from kizami.core.errors import ConfigurationError
 
 _COMPANY_TABLES = (("COMPANY_TABLE_NAME", "CompanyTableName"), ("POINTS_TABLE_NAME", "PointsTableName"))
 
 
+class Places(Protocol):
+    """Where a deployed system has its parts; there may be no queue of dead letters."""
+
+    @property
+    def table(self) -> str: ...
+
+    @property
+    def queue(self) -> str: ...
+
+    @property
+    def backfill_queue(self) -> str: ...
+
+    @property
+    def dead_letter_queue(self) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class GivenPlaces:
+    """The places, as somebody knows them."""
+
+    table: str
+    queue: str
+    backfill_queue: str
+    dead_letter_queue: str | None = None
+
+
 @dataclass(slots=True)
-class AwsPlaces:
+class FoundPlaces:
     """The places, each looked up when it is needed; the stack is asked once at most."""
 
-    home: HomeOptions
+    table_name: str | None = None
+    stack: str | None = None
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     _outputs: dict[str, str] | None = None
 
     @property
     def table(self) -> str:
         """The metrics table."""
-        name = self.home.table or self._output("MetricsTableName", "AI_METRICS_TABLE_NAME")
+        name = self.table_name or self._output("MetricsTableName", "AI_METRICS_TABLE_NAME")
         return require_table_name({"AI_METRICS_TABLE_NAME": name})
 
     @property
@@ -64,12 +91,12 @@ class AwsPlaces:
 
     def _output(self, name: str, variable: str) -> str:
         if name not in self._stack:
-            stack = self.home.stack or DEFAULT_STACK
+            stack = self.stack or DEFAULT_STACK
             raise ConfigurationError(variable, f"is not set, and the stack {stack} has no output {name}")
         return self._stack[name]
 
     @property
     def _stack(self) -> dict[str, str]:
         if self._outputs is None:
-            self._outputs = stack_outputs(self.home.stack or DEFAULT_STACK)
+            self._outputs = stack_outputs(self.stack or DEFAULT_STACK)
         return self._outputs
