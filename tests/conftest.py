@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from kizami.core import redaction
+from programs import once_a_run
 
 settings.register_profile("kizami", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kizami")
@@ -64,22 +65,32 @@ def _no_secret_of_another_test() -> None:
     redaction.KNOWN.__init__()  # type: ignore[misc]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _one_of_each_a_run(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The processes of a run have directories of their own side by side."""
+    own = tmp_path_factory.getbasetemp()
+    once_a_run.share_in((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "once-a-run")
+
+
+def pytest_sessionfinish() -> None:
+    """Not in a fixture: to wait for the other processes is no part of the last test."""
+    once_a_run.stop_servers()
+
+
 @pytest.fixture(scope="session")
-def moto_endpoint() -> Iterator[str]:
+def moto_endpoint() -> str:
     """SQS and DynamoDB as moto plays them, one server for the whole run."""
     from aws_here.local_aws import moto_server
 
-    with moto_server() as endpoint:
-        yield endpoint
+    return once_a_run.shared_server("moto", moto_server)
 
 
 @pytest.fixture(scope="session")
-def dynamodb_local_endpoint() -> Iterator[str]:
+def dynamodb_local_endpoint() -> str:
     """Amazon's own DynamoDB Local, one server for the whole run."""
     from aws_here.local_aws import dynamodb_local_server
 
-    with dynamodb_local_server() as endpoint:
-        yield endpoint
+    return once_a_run.shared_server("dynamodb-local", dynamodb_local_server)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
+
+from programs.once_a_run import made_once
 
 HANDLERS = {
     "sender": "kizami.aws.sender.handler",
@@ -18,9 +18,6 @@ HANDLERS = {
     "aggregation": "kizami.aws.aggregation.handler",
     "dispatcher": "kizami.aws.aggregation_dispatcher.handler",
 }
-
-_SCRATCH = TemporaryDirectory(prefix="kizami-cdk-")
-_NUMBERS = count()
 
 
 @dataclass(frozen=True)
@@ -114,11 +111,13 @@ def flat(value: Any) -> str:
 @lru_cache
 def synthesize(**context: str) -> Template:
     """The stack with that context, made once a test run however many tests look at it."""
+    return read_template(made_once(f"stack {sorted(context.items())}", lambda to: _synthesize(context, to)))
+
+
+def _synthesize(context: dict[str, str], directory: Path) -> Path:
     from infra.app import synthesize as synthesize_app
 
-    directory = Path(_SCRATCH.name) / str(next(_NUMBERS))
-    stack = synthesize_app(context, str(directory))
-    return read_template(directory / stack.template_file)
+    return directory / synthesize_app(context, str(directory)).template_file
 
 
 def read_template(path: Path) -> Template:
