@@ -273,7 +273,7 @@ def test_a_dead_letter_that_is_redriven_after_its_cause_is_gone_is_stored(
     listed = run_process("dead-letters", "list", *range_, *aws, cwd=tmp_path, env=env)
     assert [dead["slotTime"] for dead in listed.json["deadLetters"]] == [format_instant(timeline.dying_slot)]
     redriven = run_process("dead-letters", "redrive", *range_, *aws, cwd=tmp_path, env=env)
-    assert redriven.json == {"redriven": 1}, redriven.err
+    assert redriven.json == {"redriven": 1, "kept": 0}, redriven.err
     wait_for_rows(timeline, [format_instant(timeline.dying_slot)])
     assert timeline.stack.depth("DeadLetterQueueUrl") == 1  # nobody can understand it: it stays to be looked at
 
