@@ -22,20 +22,26 @@ settings.load_profile("kizami")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SLOW_FIRST = ("e2e", "browser", "simulation")
+SLOWEST = ("cdk_command", "faults", "up", "engine", "dashboard_page", "backfill_verb", "verbs")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files run side by side: the slow ones first, so that none of them is left over at the end, and those that
-    run a local AWS far from each other, so that the machine need not run several at once."""
+    """Files run side by side: the slow ones first, the slowest before the others, so that none is left over at the
+    end, and those that run a local AWS far from each other, so that the machine need not run several at once."""
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
     slow = [path for path in files if path.parent.name in SLOW_FIRST]
     heavy = [path for path in slow if any("aws" in _fixtures(item) for item in files[path])]
-    light = [path for path in slow if path not in heavy]
+    light = sorted((path for path in slow if path not in heavy), key=_rank)
     place = {path: place / len(some) for some in (heavy, light) for place, path in enumerate(some)}
     items.sort(key=lambda item: place.get(item.path, 1))
     assert len({item.nodeid for item in items}) == len(items), "of two tests with one id only one would run"
+
+
+def _rank(path: Path) -> int:
+    name = path.stem.removeprefix("test_")
+    return SLOWEST.index(name) if name in SLOWEST else len(SLOWEST)
 
 
 def _fixtures(item: pytest.Item) -> Sequence[str]:
