@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -48,7 +49,7 @@ def _fixtures(item: pytest.Item) -> Sequence[str]:
     return getattr(item, "fixturenames", ())
 
 
-def skip_for_lack_of(what: str, remedy: str) -> None:
+def skip_for_lack_of(what: str, remedy: str) -> NoReturn:
     """Skip with the line that says how to get `what`; fail where everything must be there (`.ci/run`)."""
     line = f"needs {what}: {remedy}"
     if os.environ.get("KIZAMI_TEST_NOTHING_LACKING"):

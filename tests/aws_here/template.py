@@ -35,7 +35,7 @@ class Template:
     def the(self, kind: str) -> dict[str, Any]:
         """The properties of the only resource of an AWS type."""
         (resource,) = self.resources(kind).values()
-        return resource["Properties"]
+        return dict(resource["Properties"])
 
     def function_id(self, name: str) -> str:
         """The logical id of the Sender, the Collector, …"""
@@ -45,18 +45,18 @@ class Template:
 
     def function(self, name: str) -> dict[str, Any]:
         """The properties of the Sender, the Collector, …"""
-        return self.document["Resources"][self.function_id(name)]["Properties"]
+        return dict(self.document["Resources"][self.function_id(name)]["Properties"])
 
     def environment(self, name: str) -> dict[str, Any]:
-        return self.function(name)["Environment"]["Variables"]
+        return dict(self.function(name)["Environment"]["Variables"])
 
     def output_id(self, name: str) -> str:
         """The logical id of the resource whose name or URL the output gives."""
-        return self.document["Outputs"][name]["Value"]["Ref"]
+        return str(self.document["Outputs"][name]["Value"]["Ref"])
 
     def by_output(self, name: str) -> dict[str, Any]:
         """The properties of that resource."""
-        return self.document["Resources"][self.output_id(name)]["Properties"]
+        return dict(self.document["Resources"][self.output_id(name)]["Properties"])
 
     def grants(self, name: str) -> set[tuple[str, str]]:
         """Every (action, resource) that the function's role allows; a resource by its logical id."""
@@ -97,7 +97,7 @@ def listed(value: Any) -> list[Any]:
 
 def _target(resource: Any) -> str:
     if isinstance(resource, dict) and "Fn::GetAtt" in resource:
-        return resource["Fn::GetAtt"][0]
+        return str(resource["Fn::GetAtt"][0])
     return flat(resource)
 
 

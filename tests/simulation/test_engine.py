@@ -115,7 +115,7 @@ def note_early_requests(engine: Engine) -> list[str]:
             early.append(url)
         start(url, profile, flight)
 
-    engine._fetcher.start = watched  # type: ignore[method-assign]
+    engine._fetcher.start = watched  # type: ignore[method-assign,assignment]
     return early
 
 
@@ -396,7 +396,7 @@ def bury_past(path: Path, slots: list[datetime], reason: str) -> None:
     """Make past slots dead letters, without having them asked for."""
     connection = database.open_database(path)
     with database.transaction(connection):
-        (number,) = connection.execute("SELECT id FROM metrics WHERE name = 'calls'").fetchone()
+        number = connection.execute("SELECT id FROM metrics WHERE name = 'calls'").get
         rows = [[to_seconds(slot), number, 0, 5, reason] for slot in slots]
         planned = [[slot, number, 1, 1000 * slot + 1000, 1 << 60] for slot, *_ in rows]
         statements.send(connection, planned, BACKFILL, 0)
