@@ -97,7 +97,9 @@ class DeployedStack:
         self.name = description["StackName"]
         self.outputs = {output["OutputKey"]: output["OutputValue"] for output in description["Outputs"]}
         answer = aws.client("cloudformation").describe_stack_resources(StackName=self.name)
-        self._physical = {r["LogicalResourceId"]: r["PhysicalResourceId"] for r in answer["StackResources"]}
+        self._physical: dict[str, str] = {
+            r["LogicalResourceId"]: r["PhysicalResourceId"] for r in answer["StackResources"]
+        }
         self._template = template
 
     def delete(self) -> None:

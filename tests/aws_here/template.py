@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
+
+from programs.once_a_run import made_once
 
 HANDLERS = {
     "sender": "kizami.aws.sender.handler",
@@ -18,9 +18,6 @@ HANDLERS = {
     "aggregation": "kizami.aws.aggregation.handler",
     "dispatcher": "kizami.aws.aggregation_dispatcher.handler",
 }
-
-_SCRATCH = TemporaryDirectory(prefix="kizami-cdk-")
-_NUMBERS = count()
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class Template:
     def the(self, kind: str) -> dict[str, Any]:
         """The properties of the only resource of an AWS type."""
         (resource,) = self.resources(kind).values()
-        return resource["Properties"]
+        return dict(resource["Properties"])
 
     def function_id(self, name: str) -> str:
         """The logical id of the Sender, the Collector, …"""
@@ -48,18 +45,18 @@ class Template:
 
     def function(self, name: str) -> dict[str, Any]:
         """The properties of the Sender, the Collector, …"""
-        return self.document["Resources"][self.function_id(name)]["Properties"]
+        return dict(self.document["Resources"][self.function_id(name)]["Properties"])
 
     def environment(self, name: str) -> dict[str, Any]:
-        return self.function(name)["Environment"]["Variables"]
+        return dict(self.function(name)["Environment"]["Variables"])
 
     def output_id(self, name: str) -> str:
         """The logical id of the resource whose name or URL the output gives."""
-        return self.document["Outputs"][name]["Value"]["Ref"]
+        return str(self.document["Outputs"][name]["Value"]["Ref"])
 
     def by_output(self, name: str) -> dict[str, Any]:
         """The properties of that resource."""
-        return self.document["Resources"][self.output_id(name)]["Properties"]
+        return dict(self.document["Resources"][self.output_id(name)]["Properties"])
 
     def grants(self, name: str) -> set[tuple[str, str]]:
         """Every (action, resource) that the function's role allows; a resource by its logical id."""
@@ -100,7 +97,7 @@ def listed(value: Any) -> list[Any]:
 
 def _target(resource: Any) -> str:
     if isinstance(resource, dict) and "Fn::GetAtt" in resource:
-        return resource["Fn::GetAtt"][0]
+        return str(resource["Fn::GetAtt"][0])
     return flat(resource)
 
 
@@ -114,11 +111,13 @@ def flat(value: Any) -> str:
 @lru_cache
 def synthesize(**context: str) -> Template:
     """The stack with that context, made once a test run however many tests look at it."""
+    return read_template(made_once(f"stack {sorted(context.items())}", lambda to: _synthesize(context, to)))
+
+
+def _synthesize(context: dict[str, str], directory: Path) -> Path:
     from infra.app import synthesize as synthesize_app
 
-    directory = Path(_SCRATCH.name) / str(next(_NUMBERS))
-    stack = synthesize_app(context, str(directory))
-    return read_template(directory / stack.template_file)
+    return directory / synthesize_app(context, str(directory)).template_file
 
 
 def read_template(path: Path) -> Template:

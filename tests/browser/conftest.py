@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
 
 from conftest import skip_for_lack_of
 
@@ -46,7 +46,11 @@ class Complaints:
         page.on("console", lambda message: self._add(message.type in ("error", "warning"), message.text))
         page.on("pageerror", lambda error: self._add(True, f"uncaught: {error}"))
         page.on("request", lambda request: self._add(not self._is_ours(request.url), f"elsewhere: {request.url}"))
-        page.on("dialog", lambda dialog: (self._add(True, f"alert: {dialog.message}"), dialog.dismiss()))
+        page.on("dialog", self._refuse)
+
+    def _refuse(self, dialog: Dialog) -> None:
+        self._add(True, f"alert: {dialog.message}")
+        dialog.dismiss()
 
     def _is_ours(self, url: str) -> bool:
         parts = urlsplit(url)

@@ -42,7 +42,7 @@ class Home:
     def bury(self, back: int) -> None:
         slot = newest_due(CALLS, NOW) - timedelta(seconds=5 * back)
         with open_database(self.path) as connection:
-            (metric,) = connection.execute("SELECT id FROM metrics WHERE name = ?", (CALLS.name,)).fetchone()
+            metric = connection.execute("SELECT id FROM metrics WHERE name = ?", (CALLS.name,)).get
             times = (to_ms(slot), to_ms(slot), to_ms(slot))
             row = (to_seconds(slot), metric, 5, 0, *times, 5, "status 500")
             connection.execute("INSERT INTO dead_letters VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
@@ -229,6 +229,6 @@ def test_the_preview_names_the_first_and_last_slot_that_are_then_asked_for(page:
     close_dialog(page, "confirm")
     expect(page.locator("#toast")).to_have_text("9 slots are on their way.")
     with open_database(home.path) as connection:
-        (slots,) = connection.execute("SELECT json_group_array(DISTINCT slot) FROM messages").fetchone()
+        slots = connection.execute("SELECT json_group_array(DISTINCT slot) FROM messages").get
     assert str(to_seconds(first)) in slots
     assert str(to_seconds(last)) in slots

@@ -95,7 +95,7 @@ def test_slots_arrive_one_by_one_in_grid_chart_and_tiles(open_page: OpenPage, he
     summary = page.locator("#chart-summary")
     expect(summary).to_contain_text("calls: ")
     told = summary.inner_text()
-    wait_for(lambda: page.wait_for_timeout(100) or stored(page) >= before + 3, "three more slots")
+    wait_for(lambda: stored(a_moment_later(page)) >= before + 3, "three more slots")
     assert summary.inner_text() != told
     expect(tile(page, "age")).to_have_text(re.compile(r"^[0-3] s ago$"))
     expect(page.locator("#verdict")).to_have_class("verdict good")
@@ -180,9 +180,15 @@ def test_an_outage_is_seen_judged_and_repaired_from_the_grid(open_page: OpenPage
     expect(page.locator("#verdict")).to_have_class("verdict good")
 
 
+def a_moment_later(page: Page) -> Page:
+    """The page, once it has had time to go on."""
+    page.wait_for_timeout(100)
+    return page
+
+
 def wait_until_nothing_pends(page: Page) -> None:
     """The API is back: what was being retried is stored or dead by now."""
-    wait_for(lambda: page.wait_for_timeout(100) or not page.locator("#grid td.pending").count(), "no retries")
+    wait_for(lambda: not a_moment_later(page).locator("#grid td.pending").count(), "no retries")
 
 
 def test_dead_letters_are_redriven_one_and_all(open_page: OpenPage, healthy: Site) -> None:

@@ -67,8 +67,8 @@ def _make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def _memory() -> Stores:
-    stores = Stores(MemoryLockStore(), MemoryPointStore(), lambda: stores, 30)
-    return stores
+    made = Stores(MemoryLockStore(), MemoryPointStore(), lambda: made, 30)
+    return made
 
 
 def _sqlite(path: Path) -> Iterator[Stores]:
@@ -85,8 +85,8 @@ def _sqlite(path: Path) -> Iterator[Stores]:
 
 def _dynamodb(endpoint: str) -> Stores:
     locks = DynamoDbLockStore(create_company_table(endpoint))
-    stores = Stores(locks, DynamoDbPointStore(create_points_table(endpoint)), lambda: stores, 5)
-    return stores
+    made = Stores(locks, DynamoDbPointStore(create_points_table(endpoint)), lambda: made, 5)
+    return made
 
 
 @pytest.fixture
@@ -293,6 +293,6 @@ def test_companies_stay_apart(stores: Stores, company: str) -> None:
 # days, and no lock is lost, whatever crashes, is repeated or runs at the same time**
 def test_the_promises_hold_on_every_store(stores: Stores) -> None:
     run_state_machine_as_test(
-        lambda: AggregationMachine(stores.locks, stores.points),
+        lambda: AggregationMachine(stores.locks, stores.points),  # type: ignore[arg-type]
         settings=settings(max_examples=stores.machine_examples, stateful_step_count=30, deadline=None),
     )

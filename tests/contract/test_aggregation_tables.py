@@ -57,8 +57,13 @@ def test_the_companys_other_attributes_survive_lock_and_release(endpoint: str, c
 
 
 def test_the_lock_is_read_consistently_and_nothing_else_of_the_company(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(company_table, "call_dynamodb", lambda *call: asked.append(call[1:]) or {})
+    asked: list[tuple[Any, ...]] = []
+
+    def call_dynamodb(*call: Any) -> dict[str, Any]:
+        asked.append(call[1:])
+        return {}
+
+    monkeypatch.setattr(company_table, "call_dynamodb", call_dynamodb)
     assert DynamoDbLockStore("Company").read("acme") is None
     attributes = "UpdateAt, LockOwner, LockRun"
     whole = {"TableName": "Company", "Key": ACME, "ConsistentRead": True, "ProjectionExpression": attributes}

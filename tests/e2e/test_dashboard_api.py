@@ -53,15 +53,15 @@ class Client:
         self.url, self.now, self.path = url, now, path
         self.session = requests.Session()
 
-    def get(self, path: str, status: int = 200, **query: str) -> Any:
+    def get(self, path: str, status: int = 200, /, **query: Any) -> Any:
         answer = self.session.get(f"{self.url}{path}", params=query, timeout=90)
         assert answer.status_code == status, answer.text
         return answer
 
-    def json(self, path: str, status: int = 200, **query: str) -> Any:
+    def json(self, path: str, status: int = 200, /, **query: Any) -> Any:
         return self.get(path, status, **query).json()
 
-    def post(self, path: str, body: object, status: int = 200, **headers: str) -> Any:
+    def post(self, path: str, body: Any, status: int = 200, **headers: str) -> Any:
         headers = {"Origin": self.url, **headers}
         answer = self.session.post(f"{self.url}{path}", json=body, headers=headers, timeout=90)
         assert answer.status_code == status, answer.text
@@ -72,7 +72,7 @@ class Client:
 
     def states(self, first: int, last: int) -> list[str]:
         """The states of the slots from `last` before now to `first` before now, oldest first."""
-        query = {"metric": CALLS, "from": self.slot(last), "to": self.slot(first - 1)}
+        query: dict[str, Any] = {"metric": CALLS, "from": self.slot(last), "to": self.slot(first - 1)}
         return [item["state"] for item in self.json("/api/v1/slots", **query)["items"]]
 
 

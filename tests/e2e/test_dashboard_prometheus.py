@@ -57,13 +57,17 @@ def run(*command: object, text: str | None = None) -> str:
     return done.stdout + done.stderr
 
 
-def ask(url: str, path: str, status: int = 200, kind: str = "bad_data", **parameters: object) -> Any:
+def ask(url: str, path: str, status: int = 200, kind: str = "bad_data", **parameters: Any) -> Any:
     answer = requests.get(f"{url}/prometheus/api/v1/{path}", params=parameters, timeout=90)
     assert answer.status_code == status, answer.text
     if status == 200:
         return answer.json()["data"]
     assert (answer.json()["status"], answer.json()["errorType"]) == ("error", kind)
     return answer.json()["error"]
+
+
+def matching(selector: str) -> dict[str, Any]:
+    return {"match[]": selector}
 
 
 class TestScraping:
@@ -97,9 +101,9 @@ class TestQuerying:
         assert ask(url, "status/buildinfo")["version"] == "2.24.0"
         assert ask(url, "labels") == ["__name__", "job"]
         assert ask(url, "label/__name__/values") == [CALLS, ORDERS]
-        assert ask(url, "label/job/values", **{"match[]": CALLS}) == ["kizami"]
+        assert ask(url, "label/job/values", **matching(CALLS)) == ["kizami"]
         assert ask(url, "label/nothing/values") == []
-        assert ask(url, "series", **{"match[]": f'{{"{ORDERS}"}}'}) == [{"__name__": ORDERS, "job": "kizami"}]
+        assert ask(url, "series", **matching(f'{{"{ORDERS}"}}')) == [{"__name__": ORDERS, "job": "kizami"}]
         assert ask(url, "metadata")[CALLS][0]["type"] == "gauge"
         assert list(ask(url, "metadata", metric=ORDERS)) == [ORDERS]
 
@@ -155,7 +159,7 @@ class TestQuerying:
         ],
     )
     def test_what_it_cannot_answer_it_refuses_in_words(
-        self, url: str, endpoint: str, parameters: dict[str, object], words: str
+        self, url: str, endpoint: str, parameters: dict[str, Any], words: str
     ) -> None:
         assert words in ask(url, endpoint, 400, **parameters)
 
@@ -214,7 +218,7 @@ def oracle(path: Path, reserved_port: int, tmp_path_factory: pytest.TempPathFact
     (scratch / "prometheus.yml").write_text("")
     run(tools / "promtool", "tsdb", "create-blocks-from", "openmetrics", scratch / "samples.txt", scratch / "data")
     address = f"127.0.0.1:{reserved_port}"
-    command = [
+    command: list[str | Path] = [
         tools / "prometheus",
         f"--config.file={scratch}/prometheus.yml",
         f"--storage.tsdb.path={scratch}/data",
@@ -239,8 +243,8 @@ def _is_ready(url: str) -> bool:
         return False
 
 
-def values(url: str, query: str, start: float, end: float, step: float) -> dict[str, list[tuple[float, float]]]:
-    parameters = {"query": query, "start": start, "end": end, "step": step}
+def values(url: str, query: str, start: float, end: float, step: float) -> dict[str, list[tuple[float, Any]]]:
+    parameters: dict[str, Any] = {"query": query, "start": start, "end": end, "step": step}
     answer = requests.get(f"{url}/api/v1/query_range", params=parameters, timeout=90).json()
     assert answer["status"] == "success", answer
     return {
@@ -297,7 +301,7 @@ def test_what_is_read_from_the_tallies_is_the_same_as_from_the_samples(
 
 def test_an_instant_query_of_a_range_gives_the_samples(url: str, oracle: str) -> None:
     def samples(server: str) -> list[list[Any]]:
-        parameters = {"query": "calls[40s] offset 5m", "time": SECONDS + 1}
+        parameters: dict[str, Any] = {"query": "calls[40s] offset 5m", "time": SECONDS + 1}
         answer = requests.get(f"{server}/api/v1/query", params=parameters, timeout=90).json()["data"]
         assert answer["resultType"] == "matrix"
         return answer["result"][0]["values"]  # type: ignore[no-any-return]

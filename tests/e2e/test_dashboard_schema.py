@@ -10,7 +10,7 @@ import pytest
 import requests
 import schemathesis
 from hypothesis import settings
-from schemathesis import GenerationMode
+from schemathesis import BaseSchema, GenerationMode
 
 from kizami import web
 from kizami.core.slots import format_instant
@@ -18,7 +18,13 @@ from samples.page_database import CALLS, build_home, served, slot_before, this_s
 
 DOCUMENT = Path(web.__file__).parent / "openapi.json"
 NOW = this_slot()
-schema = schemathesis.openapi.from_path(DOCUMENT).exclude(path="/api/v1/live")  # it does not end
+schema = schemathesis.pytest.from_fixture("document").exclude(path="/api/v1/live")  # it does not end
+
+
+@pytest.fixture(scope="module")
+def document() -> BaseSchema:
+    """Read when the test runs: to think its cases out takes longer than all other tests take to be found."""
+    return schemathesis.openapi.from_path(DOCUMENT)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +69,7 @@ def text(back: int) -> str:
 
 @schema.parametrize()
 @settings(max_examples=10)
-def test_the_dashboard_keeps_to_its_document(case, url, session) -> None:
+def test_the_dashboard_keeps_to_its_document(case: Any, url: str, session: requests.Session) -> None:
     if case.meta.generation.mode is GenerationMode.POSITIVE:
         make_sense_of(case)
     case.call_and_validate(base_url=url, session=session)

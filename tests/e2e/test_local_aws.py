@@ -189,7 +189,7 @@ def wait_for_rows(story: Timeline, slots: list[str]) -> dict[str, Any]:
         rows = story.stack.rows()
         return rows if set(slots) <= rows.keys() else None
 
-    return wait_until(all_there, PATIENCE_SECONDS, f"rows of {slots[0]} to {slots[-1]}")
+    return dict(wait_until(all_there, PATIENCE_SECONDS, f"rows of {slots[0]} to {slots[-1]}"))
 
 
 def test_two_senders_at_once_store_each_slot_once(timeline: Timeline) -> None:

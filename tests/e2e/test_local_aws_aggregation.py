@@ -87,7 +87,7 @@ class Story:
         answer = self._dynamodb.get_item(
             TableName=self.stack.outputs["CompanyTableName"], Key=key, ConsistentRead=True
         )
-        return answer.get("Item", {})
+        return dict(answer.get("Item", {}))
 
     def points(self, company_id: str) -> dict[str, dict[str, Any]]:
         """The company's items by their sort key."""
@@ -107,7 +107,7 @@ class Story:
         queue = {"QueueUrl": self.stack.outputs["AggregationQueueUrl"]}
         before = self._sqs.get_queue_attributes(**queue, AttributeNames=["VisibilityTimeout"])
         self._sqs.set_queue_attributes(**queue, Attributes={"VisibilityTimeout": str(seconds)})
-        return before["Attributes"]["VisibilityTimeout"]
+        return str(before["Attributes"]["VisibilityTimeout"])
 
     def log(self, company_id: str) -> list[dict[str, Any]]:
         """The lines of the batch about a company."""

@@ -71,7 +71,9 @@ def silent_name_server() -> Iterator[str]:
 
 def mounts_possible() -> bool:
     command = shutil.which("unshare")
-    return bool(command) and subprocess.run([command, "--mount", "true"], capture_output=True).returncode == 0
+    return (
+        command is not None and subprocess.run([command, "--mount", "true"], capture_output=True).returncode == 0
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not mounts_possible(), reason="needs root, for a resolv.conf of its own")

@@ -23,7 +23,7 @@ from programs.mock_elsewhere import command_for
 
 ROOT = SOURCES.parent
 # What `make dist` calls, put together there and read here so that the two cannot differ.
-BUILD = re.search(r"^dist:.*\n\t@\$\(BIN\)/python -c '(.*)'$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1]
+(BUILD,) = re.findall(r"^dist:.*\n\t@\$\(BIN\)/python -c '(.*)'$", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def requirements_of(project: Distribution) -> Iterator[Distribution]:
 def link_into(packages: Path, needed: Distribution) -> None:
     """Let the environment have a package that is here already; nothing is fetched."""
     for top in {path.parts[0] for path in needed.files or () if path.parts[0] not in ("..", "__pycache__")}:
-        (packages / top).symlink_to(needed.locate_file(top))
+        (packages / top).symlink_to(str(needed.locate_file(top)))
 
 
 def test_it_holds_every_file_of_the_source(wheel: Path) -> None:

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -99,14 +100,23 @@ class ScriptedUsersApi:
         return self.answer(request)
 
 
-def user(number: str, event_timestamp: int | None) -> dict[str, Any]:
+def user(number: object, event_timestamp: object) -> dict[str, Any]:
     """A user as the API lists it."""
     return {"user_number": number, "event_timestamp": event_timestamp}
 
 
-def make_batch(*users: Any, **parts: Any) -> Batch:
+@dataclass(frozen=True, slots=True)
+class FakedBatch(Batch):
+    """A batch whose stores and API a test can set and look into."""
+
+    locks: MemoryLockStore
+    points: MemoryPointStore
+    api: ScriptedUsersApi
+
+
+def make_batch(*users: Any, **parts: Any) -> FakedBatch:
     """A batch on the twins, for noon in Tokyo; `parts` replaces any of them."""
-    given = {
+    given: dict[str, Any] = {
         "locks": MemoryLockStore(),
         "points": MemoryPointStore(),
         "api": ScriptedUsersApi(*users),
@@ -114,7 +124,7 @@ def make_batch(*users: Any, **parts: Any) -> Batch:
         "base_url": "https://users.example.com/v1",
         "zone": TOKYO,
     }
-    return Batch(**(given | parts))
+    return FakedBatch(**(given | parts))
 
 
 def message(company_id: str = "acme", key: str = "a-plain-key-value") -> AggregationMessage:
@@ -130,7 +140,7 @@ class CodedLines(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.records: list[logging.LogRecord] = []
+        self.records: list[Any] = []  # with what each line carries beside its words
 
     def emit(self, record: logging.LogRecord) -> None:
         self.records.append(record)
@@ -149,7 +159,7 @@ class CodedLines(logging.Handler):
         formatters = (JsonFormatter(), logging.Formatter("%(message)s %(args)s %(code)s"))
         return "\n".join(formatter.format(record) for record in self.records for formatter in formatters)
 
-    def of(self, code: str) -> logging.LogRecord:
+    def of(self, code: str) -> Any:
         """The one line with that code."""
         (record,) = [record for record in self.records if record.getMessage().startswith(f"AGGREGATION-{code} ")]
         return record

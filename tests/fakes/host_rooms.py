@@ -12,7 +12,7 @@ class Rooms:
         self, hosts: Mapping[int, str] | None = None, room: Mapping[str, int] | None = None, waiting: int = 1000
     ) -> None:
         self.hosts = hosts or {}
-        self.room = room or {}
+        self.room = dict(room or {})
         self.waiting = waiting
 
     def host_of(self, metric_id: int) -> str | None:

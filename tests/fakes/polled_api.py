@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from kizami.core.messages import ApiAnswer
@@ -65,8 +66,11 @@ class PolledApi:
         return response.status, response.body
 
 
+Served = TypeVar("Served", bound=PolledApi)
+
+
 @contextmanager
-def serving(api: PolledApi) -> Iterator[PolledApi]:
+def serving(api: Served) -> Iterator[Served]:
     """The API on a free port of the loopback."""
 
     class Handler(BaseHTTPRequestHandler):

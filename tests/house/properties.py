@@ -68,8 +68,8 @@ def _max_examples(test: ast.FunctionDef) -> int:
     for mark in test.decorator_list:
         if isinstance(mark, ast.Call) and _is_call_of(mark, "settings"):
             for keyword in mark.keywords:
-                if keyword.arg == "max_examples" and isinstance(keyword.value, ast.Constant):
-                    return int(keyword.value.value)
+                if keyword.arg == "max_examples":
+                    return int(ast.literal_eval(keyword.value))
     return 0
 
 

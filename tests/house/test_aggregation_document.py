@@ -50,7 +50,7 @@ def test_every_setting_of_the_schedule_is_described() -> None:
 def test_every_property_of_the_batch_is_in_the_table_with_its_text() -> None:
     table = (DOCS / "properties.md").read_text("utf-8").partition("## Of the aggregation batch\n")[2]
     written = dict(re.findall(r"^\| (A\d+) \| (.+?) \|", table, re.MULTILINE))
-    found = {}
+    found: dict[str, str] = {}
     for path in (DOCS.parent / "tests").rglob("test_*.py"):
         text = path.read_text("utf-8").replace("\n# ", " ")
         found.update(re.findall(r"\*\*Feature: aggregation-batch, Property (A\d+): (.+?)\*\*", text))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -169,7 +170,7 @@ class TestDocumentRules:
             ({"mock": ["--port"]}, "no verb has --json"),
         ],
     )
-    def test_a_verb_or_option_that_only_one_side_knows_is_found(self, verbs: dict, problem: str) -> None:
+    def test_a_verb_or_option_that_only_one_side_knows_is_found(self, verbs: dict[str, Any], problem: str) -> None:
         (fault,) = documents.undocumented_verbs(self.CLI, verbs)
         assert problem in fault.problem
 
@@ -359,7 +360,9 @@ class TestPropertyRules:
             ({"settings": ""}, "test_5 does not ask for 100 examples"),
         ],
     )
-    def test_a_property_that_is_not_as_listed_is_found(self, build: Build, changes: dict, problem: str) -> None:
+    def test_a_property_that_is_not_as_listed_is_found(
+        self, build: Build, changes: dict[str, Any], problem: str
+    ) -> None:
         assert problem in [fault.problem for fault in properties.property_faults(self.house(build, **changes))]
 
     def test_a_property_that_is_not_listed_is_found(self, build: Build) -> None:

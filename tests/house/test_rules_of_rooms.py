@@ -64,6 +64,16 @@ class TestRooms:
         (fault,) = rooms.repeated_classes(root)
         assert (fault.path, fault.line) == ("infra/b.py", 2)
 
+    @pytest.mark.parametrize(
+        ("text", "faults"),
+        [
+            ("def handler(event, context): ...", 0),
+            ("", 1),
+            ("def handle(): ...", 1),
+            ("class handler: ...", 1),
+            ("def f():\n    def handler(): ...", 1),
+        ],
+    )
     def test_a_handler_that_others_do_not_find_is_found(self, build: Build, text: str, faults: int) -> None:
         files = {f"src/{name.rpartition('.')[0].replace('.', '/')}.py" for name in rooms.HANDLERS}
         collector = "src/kizami/aws/collector.py"

@@ -91,7 +91,7 @@ def queue_figures(template: Template) -> dict[tuple[str, str], str]:
 
 
 def table_figures(template: Template) -> dict[tuple[str, str], str]:
-    found = {}
+    found: dict[tuple[str, str], str] = {}
     for title, output in TABLES.items():
         table = template.by_output(output)
         types = {a["AttributeName"]: a["AttributeType"] for a in table["AttributeDefinitions"]}

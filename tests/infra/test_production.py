@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 from infra.parts.functions import NETWORK_ACTIONS, WRITE_KEY_ACTIONS
@@ -17,7 +19,7 @@ def template() -> Template:
     return synthesize(profile="production")
 
 
-def key_of(template: Template, use: str) -> dict:
+def key_of(template: Template, use: str) -> Any:
     keys = template.resources("AWS::KMS::Key")
     (id,) = [id for id in keys if use in id]
     assert keys[id]["Properties"]["EnableKeyRotation"] is True
@@ -59,7 +61,7 @@ def test_every_function_is_in_private_subnets_and_reaches_only_https(template: T
     assert "SecurityGroupIngress" not in group
 
 
-def test_a_target_on_another_port_is_let_out_too(tmp_path) -> None:
+def test_a_target_on_another_port_is_let_out_too(tmp_path: Path) -> None:
     config = tmp_path / "kizami.toml"
     config.write_text('[[targets]]\nname = "orders"\nurl = "https://api.example.com:8443"\n')
     template = synthesize(profile="production", config=str(config))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from aws_here.template import HANDLERS, Template, synthesize
@@ -97,13 +99,13 @@ def test_the_outputs_of_the_seeds_are_there(template: Template) -> None:
     assert {"MockApiUrl", "MetricsTableName"} <= template.document["Outputs"].keys()
 
 
-def event_sources(template: Template, output: str) -> list[dict]:
+def event_sources(template: Template, output: str) -> list[dict[str, Any]]:
     arn = {"Fn::GetAtt": [template.output_id(output), "Arn"]}
     mappings = template.resources("AWS::Lambda::EventSourceMapping").values()
     return [m["Properties"] for m in mappings if m["Properties"]["EventSourceArn"] == arn]
 
 
-def rules_for(template: Template, name: str) -> list[dict]:
+def rules_for(template: Template, name: str) -> list[dict[str, Any]]:
     arn = {"Fn::GetAtt": [template.function_id(name), "Arn"]}
     rules = [rule["Properties"] for rule in template.resources("AWS::Events::Rule").values()]
     return [rule for rule in rules if [target["Arn"] for target in rule["Targets"]] == [arn]]

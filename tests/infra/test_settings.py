@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from infra.app import main
 from infra.settings import Profile, Settings, settings_from_context
 
 from aws_here.template import synthesize
@@ -62,9 +63,13 @@ def test_a_wrong_region_of_the_environment_is_named() -> None:
         settings_from_context({}, {"AWS_REGION": "tokyo"})
 
 
-def test_the_app_deploys_to_the_region_of_the_environment(tmp_path: Path) -> None:
-    done = synth(CDK_OUTDIR=str(tmp_path), AWS_REGION="ap-northeast-1")
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+def test_the_app_deploys_to_the_region_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CDK_OUTDIR", str(tmp_path))
+    monkeypatch.setenv("AWS_REGION", "ap-northeast-1")
+    main([])
+    assert capsys.readouterr().out == ""
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     stack = manifest["artifacts"]["DataCollectionSchedulerStack"]
     assert stack["environment"] == "aws://unknown-account/ap-northeast-1"
@@ -107,19 +112,23 @@ def test_the_shortest_run_of_the_batch_has_as_much_time_to_work_as_to_end_cleanl
     assert shortest.aggregation_timeout_seconds >= 2 * RESERVE_SECONDS
 
 
-def test_the_app_answers_a_mistake_with_one_line_and_exit_code_3(tmp_path: Path) -> None:
+def test_the_app_answers_a_mistake_with_one_line_and_exit_code_3(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     config = tmp_path / "kizami.toml"
     config.write_text('[[targets]]\nname = "orders"\nurl = "https://api.example.com"\ninterval = "7s"\n')
-    done = synth(f"config={config}")
-    assert done.returncode == 3
-    assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
+    with pytest.raises(SystemExit) as ended:
+        main([f"config={config}"])
+    assert ended.value.code == 3
+    out, err = capfd.readouterr()
+    assert out == ""
+    (line,) = err.splitlines()
     assert line.startswith(f"kizami: {config}: targets[0].interval: ")
 
 
 def test_synth_needs_no_credentials_and_no_docker(tmp_path: Path) -> None:
     nowhere = str(tmp_path / "nowhere")
-    done = synth(
+    done = as_a_process(
         CDK_OUTDIR=str(tmp_path / "out"),
         PATH=nowhere,
         AWS_CONFIG_FILE=nowhere,
@@ -130,10 +139,10 @@ def test_synth_needs_no_credentials_and_no_docker(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "DataCollectionSchedulerStack.template.json").exists()
 
 
-def synth(*context: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def as_a_process(**environment: str) -> subprocess.CompletedProcess[str]:
     clean = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ}
     return subprocess.run(
-        [sys.executable, "-m", "infra.app", *context],
+        [sys.executable, "-m", "infra.app"],
         cwd=ROOT,
         env={**clean, "PYTHONPATH": str(ROOT / "src"), **environment},
         capture_output=True,

@@ -11,8 +11,8 @@ from samples.aggregation_machine import AggregationMachine
 
 # **Feature: aggregation-batch, Property A5: never two holders, never two points a day, monthly points = granted
 # days, and no lock is lost, whatever crashes, is repeated or runs at the same time**
-def test_the_promises_hold_in_memory():
+def test_the_promises_hold_in_memory() -> None:
     run_state_machine_as_test(
-        lambda: AggregationMachine(MemoryLockStore(), MemoryPointStore()),
+        lambda: AggregationMachine(MemoryLockStore(), MemoryPointStore()),  # type: ignore[arg-type]
         settings=settings(max_examples=150, stateful_step_count=40, deadline=None),
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from random import Random
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -43,7 +45,9 @@ _JSON = st.recursive(
     indent=st.sampled_from([None, 0, 2]),
 )
 @settings(max_examples=200)
-def test_property_4_answer_round_trip(window: Window, count: int, others: dict, order, indent: int | None) -> None:
+def test_property_4_answer_round_trip(
+    window: Window, count: int, others: dict[str, Any], order: Random, indent: int | None
+) -> None:
     fields = {"from": format_instant(window.start), "to": format_instant(window.end), "count": count}
     everything = list((others | fields).items())
     order.shuffle(everything)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TypeVar
 from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
@@ -28,6 +28,8 @@ from kizami.aggregation.signing import ApiKey
 from kizami.core.collector import Request, Response
 from kizami.core.errors import StoreError
 from kizami.core.ports import LockStore, PointStore
+
+T = TypeVar("T")
 
 # São Paulo's clock change of November 2018 skips a midnight, a few days after a month's end.
 ZONE = ZoneInfo("America/Sao_Paulo")
@@ -76,7 +78,7 @@ class Worker:
             self.alive = False
             self._paused.release()
 
-    def _call(self, name: str, call: Callable[[], Any]) -> Any:
+    def _call(self, name: str, call: Callable[[], T]) -> T:
         self.next_call = name
         self._paused.release()
         self._go.acquire()

@@ -77,7 +77,7 @@ def bury_slots(path: Path, metric: str, numbers: Iterable[int], reason: str, die
     queue_slots(path, metric, numbers, died_at - timedelta(minutes=1))
     connection = open_database(path)
     with transaction(connection):
-        (identity,) = connection.execute("SELECT id FROM metrics WHERE name = ?", (metric,)).fetchone()
+        identity = connection.execute("SELECT id FROM metrics WHERE name = ?", (metric,)).get
         rows = [FailedRow(to_seconds(at(number)), identity, 0, 5, reason) for number in numbers]
         statements.fail(connection, rows)
         statements.bury(connection, rows, to_ms(died_at))

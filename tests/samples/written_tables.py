@@ -11,5 +11,6 @@ DOCS = Path(__file__).parents[2] / "docs"
 def table_after(document: str, heading: str) -> list[list[str]]:
     """The rows of the first table under a heading, cell by cell."""
     text = (DOCS / document).read_text(encoding="utf-8").partition(f"## {heading}\n")[2]
-    lines = re.search(r"(?:^\|.*\n)+", text, re.MULTILINE)[0].splitlines()
+    (first, *_) = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    lines = first.splitlines()
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]

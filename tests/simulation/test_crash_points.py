@@ -53,7 +53,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
         tables.append({"name": "broken", "url": broken.url, "interval": 1})
         (directory / "kizami.toml").write_text(toml(tables))
         script = Path(__file__).with_name("recorded_daemon.py")
-        arguments = [database, directory / "kizami.toml", str(RUNNING_SECONDS), directory / "recording"]
+        arguments = map(str, (database, directory / "kizami.toml", RUNNING_SECONDS, directory / "recording"))
         subprocess.run(
             [sys.executable, script, *arguments],
             env=os.environ | {"PYTHONPATH": str(SOURCES)},

@@ -118,7 +118,7 @@ def note_early_requests(engine: Engine) -> list[str]:
             early.append(url)
         start(url, profile, flight)
 
-    engine._fetcher.start = watched  # type: ignore[method-assign]
+    engine._fetcher.start = watched  # type: ignore[method-assign,assignment]
     return early
 
 
@@ -400,7 +400,7 @@ def bury_past(path: Path, slots: list[datetime], reason: str) -> None:
     """Make past slots dead letters, without having them asked for."""
     connection = database.open_database(path)
     with database.transaction(connection):
-        (number,) = connection.execute("SELECT id FROM metrics WHERE name = 'calls'").fetchone()
+        number = connection.execute("SELECT id FROM metrics WHERE name = 'calls'").get
         rows = [FailedRow(to_seconds(slot), number, 0, 5, reason) for slot in slots]
         planned = [SentRow(row.slot, number, 1, 1000 * row.slot + 1000) for row in rows]
         statements.send(connection, planned, BACKFILL, 0)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -53,7 +54,7 @@ def known_since(database: Path, since: datetime) -> None:
     connection.close()
 
 
-def act(daemon: Daemon, path: str, **body: object) -> None:
+def act(daemon: Daemon, path: str, **body: Any) -> None:
     """Have the dashboard do something, as its page does."""
     url = daemon.wait_for_event("dashboard.served")["url"]
     answer = requests.post(f"{url}/api/v1/{path}", json=body, headers={"Origin": url}, timeout=PATIENCE_SECONDS)

@@ -17,6 +17,7 @@ from kizami.core.ports import PutOutcome
 from kizami.local.daemon_lock import AlreadyRunning, sole_daemon
 from kizami.local.store import database
 from kizami.local.store.database import open_database
+from kizami.local.store.schema import MIGRATIONS
 
 SLOT = datetime(2025, 12, 2, 10, 23, 5, tzinfo=UTC)
 LATER = datetime(2025, 12, 2, 10, 23, 11, tzinfo=UTC)
@@ -89,7 +90,7 @@ def test_the_file_itself_refuses_to_change_a_stored_slot(store: SqliteMetricStor
 def test_a_file_of_the_first_version_is_brought_up_to_date_with_its_rows(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "MIGRATIONS", database.MIGRATIONS[:1])
+    monkeypatch.setattr(database, "MIGRATIONS", MIGRATIONS[:1])
     old = SqliteMetricStore(path, create=True)
     old.put_if_absent(record())
     old.close()
@@ -98,7 +99,7 @@ def test_a_file_of_the_first_version_is_brought_up_to_date_with_its_rows(
     assert list(new.query("ai_response_count", SLOT, LATER)) == [record()]
     new.close()
     connection = open_database(path)
-    assert connection.execute("PRAGMA user_version").get == len(database.MIGRATIONS)
+    assert connection.execute("PRAGMA user_version").get == len(MIGRATIONS)
     assert connection.execute("SELECT count(*) FROM points").get == 0
     connection.close()
 

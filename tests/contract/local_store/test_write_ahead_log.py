@@ -48,7 +48,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[logging.LogRecord]]:
     """What the log says of it."""
     records: list[logging.LogRecord] = []
     handler = logging.Handler()
-    handler.emit = records.append  # type: ignore[method-assign]
+    handler.emit = records.append  # type: ignore[assignment,method-assign]
     logger = logging.getLogger(write_ahead_log.__name__)
     monkeypatch.setattr(logger, "level", logging.INFO)
     logger.addHandler(handler)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -29,7 +29,7 @@ from kizami.aggregation.log_codes import LogCode
 from kizami.aggregation.messages import AggregationMessage
 from kizami.aggregation.points import point_day
 from kizami.aggregation.signing import ApiKey, sign
-from kizami.core.collector import Response
+from kizami.core.collector import Request, Response
 from kizami.core.errors import ApiUnreachable, ConfigurationError, StoreError
 from kizami.core.targets.target import SecretReference
 
@@ -44,7 +44,7 @@ def lines() -> Iterator[CodedLines]:
         yield captured
 
 
-def raising(error: Exception, operation: str | None = None) -> Callable[..., None]:
+def raising(error: BaseException, operation: str | None = None) -> Callable[..., Any]:
     """A trap that springs on `operation` only, or always."""
 
     def trap(called: str | None = None) -> None:
@@ -73,7 +73,7 @@ def locked(age: timedelta, owner: str | None = "m0", run: str | None = "r0") -> 
 # The whole way
 
 
-def test_a_run_takes_every_step_in_order_and_ends_with_the_lock_released(lines):
+def test_a_run_takes_every_step_in_order_and_ends_with_the_lock_released(lines: CodedLines) -> None:
     batch = make_batch(user("u1", TODAY), user("u2", None), user("u3", YESTERDAY))
     outcome = batch.run(message(), delivery())
     assert lines.codes == ["001", "003", "008", "009", "010", "012"]
@@ -83,7 +83,7 @@ def test_a_run_takes_every_step_in_order_and_ends_with_the_lock_released(lines):
     assert batch.locks.locks == {}
 
 
-def test_the_api_is_asked_with_company_timestamp_and_signature(lines):
+def test_the_api_is_asked_with_company_timestamp_and_signature(lines: CodedLines) -> None:
     batch = make_batch()
     batch.run(message("acme & co".replace(" ", "-"), "k-123456"), delivery())
     (request,) = batch.api.requests
@@ -94,12 +94,17 @@ def test_the_api_is_asked_with_company_timestamp_and_signature(lines):
     assert request.headers == {}
 
 
-def test_the_lock_is_held_while_the_api_is_asked_and_points_are_granted(lines):
+def test_the_lock_is_held_while_the_api_is_asked_and_points_are_granted(lines: CodedLines) -> None:
     batch = make_batch(user("u1", TODAY))
-    held = []
+    held: list[Lock] = []
     batch.points.trap = lambda: held.append(batch.locks.locks["acme"])
     ask = batch.api.answer
-    batch.api.answer = lambda request: held.append(batch.locks.locks["acme"]) or ask(request)
+
+    def answer(request: Request) -> Response:
+        held.append(batch.locks.locks["acme"])
+        return ask(request)
+
+    batch.api.answer = answer
     batch.run(message(), delivery("m1", "r1"))
     assert held == [Lock(NOON, "m1", "r1")] * 2
 
@@ -107,13 +112,13 @@ def test_the_lock_is_held_while_the_api_is_asked_and_points_are_granted(lines):
 # One line each
 
 
-def test_aggregation_001_start_is_the_first_line(lines):
+def test_aggregation_001_start_is_the_first_line(lines: CodedLines) -> None:
     make_batch().run(message(), delivery())
     assert lines.messages[0] == "AGGREGATION-001 AGGREGATION Batch start."
     assert lines.of("001").levelno == logging.INFO
 
 
-def test_aggregation_002_a_failed_lock_check_ends_the_run_before_anything_is_written(lines):
+def test_aggregation_002_a_failed_lock_check_ends_the_run_before_anything_is_written(lines: CodedLines) -> None:
     batch = make_batch(user("u1", TODAY))
     batch.locks.trap = raising(StoreError("GetItem: ThrottlingException"), "read")
     outcome = batch.run(message(), delivery())
@@ -127,7 +132,7 @@ def test_aggregation_002_a_failed_lock_check_ends_the_run_before_anything_is_wri
     assert batch.api.requests == []
 
 
-def test_aggregation_002_a_failed_release_ends_the_run_without_its_end_line(lines):
+def test_aggregation_002_a_failed_release_ends_the_run_without_its_end_line(lines: CodedLines) -> None:
     batch = make_batch(user("u1", TODAY))
     batch.locks.trap = raising(StoreError("UpdateItem: gone"), "release")
     outcome = batch.run(message(), delivery())
@@ -135,13 +140,13 @@ def test_aggregation_002_a_failed_release_ends_the_run_without_its_end_line(line
     assert (outcome.ending, outcome.code) == (Ending.FAILED, LogCode.LOCK_ACCESS_FAILED)
 
 
-def test_aggregation_003_shows_the_item_that_was_read(lines):
+def test_aggregation_003_shows_the_item_that_was_read(lines: CodedLines) -> None:
     make_batch().run(message(), delivery())
     assert lines.messages[1] == 'AGGREGATION-003 dynamodb response. response: {"CompanyId": "acme"}'
     assert lines.of("003").levelno == logging.INFO
 
 
-def test_aggregation_003_shows_the_lock_of_the_item(lines):
+def test_aggregation_003_shows_the_lock_of_the_item(lines: CodedLines) -> None:
     batch = make_batch()
     batch.locks.locks["acme"] = locked(timedelta(minutes=1))
     batch.run(message(), delivery())
@@ -149,7 +154,7 @@ def test_aggregation_003_shows_the_lock_of_the_item(lines):
     assert lines.messages[1] == f"AGGREGATION-003 dynamodb response. response: {item}"
 
 
-def test_aggregation_004_a_lock_older_than_120_minutes_is_reported_and_taken_over(lines):
+def test_aggregation_004_a_lock_older_than_120_minutes_is_reported_and_taken_over(lines: CodedLines) -> None:
     batch = make_batch(user("u1", TODAY))
     batch.locks.locks["acme"] = locked(timedelta(minutes=120, seconds=1))
     outcome = batch.run(message(), delivery())
@@ -161,7 +166,7 @@ def test_aggregation_004_a_lock_older_than_120_minutes_is_reported_and_taken_ove
     assert outcome.tally.granted == 1
 
 
-def test_aggregation_004_has_a_stack_trace_although_there_is_no_exception(lines):
+def test_aggregation_004_has_a_stack_trace_although_there_is_no_exception(lines: CodedLines) -> None:
     batch = make_batch()
     batch.locks.locks["acme"] = locked(timedelta(hours=3))
     batch.run(message(), delivery())
@@ -169,14 +174,14 @@ def test_aggregation_004_has_a_stack_trace_although_there_is_no_exception(lines)
     assert "_stack_of" not in lines.of("004").stack_info
 
 
-def test_aggregation_004_is_reported_for_a_lock_of_the_specification_without_an_owner(lines):
+def test_aggregation_004_is_reported_for_a_lock_of_the_specification_without_an_owner(lines: CodedLines) -> None:
     batch = make_batch()
     batch.locks.locks["acme"] = locked(timedelta(hours=3), owner=None, run=None)
     assert batch.run(message(), delivery()).ending is Ending.COMPLETED
     assert lines.of("004").getMessage().endswith('item:{"CompanyId": "acme", "UpdateAt": "2025-12-02T00:00:00Z"}')
 
 
-def test_aggregation_004_is_reported_for_the_messages_own_lock_too(lines):
+def test_aggregation_004_is_reported_for_the_messages_own_lock_too(lines: CodedLines) -> None:
     batch = make_batch()
     batch.locks.locks["acme"] = locked(timedelta(hours=3), owner="m1")
     assert batch.run(message(), delivery("m1", "r2")).ending is Ending.COMPLETED
@@ -187,7 +192,7 @@ def test_aggregation_004_is_reported_for_the_messages_own_lock_too(lines):
     "age",
     [timedelta(0), timedelta(minutes=1), timedelta(minutes=120), -timedelta(minutes=5), NOON - LAST],
 )
-def test_aggregation_005_a_younger_lock_ends_the_run(lines, age):
+def test_aggregation_005_a_younger_lock_ends_the_run(lines: CodedLines, age: timedelta) -> None:
     batch = make_batch(user("u1", TODAY))
     batch.locks.locks["acme"] = lock = locked(age)
     outcome = batch.run(message(), delivery())
@@ -199,7 +204,7 @@ def test_aggregation_005_a_younger_lock_ends_the_run(lines, age):
     assert batch.api.requests == []
 
 
-def test_aggregation_005_losing_the_race_for_the_lock_ends_the_run_and_shows_the_winner(lines):
+def test_aggregation_005_losing_the_race_for_the_lock_ends_the_run_and_shows_the_winner(lines: CodedLines) -> None:
     batch = make_batch(user("u1", TODAY))
     winner = Lock(NOON, "m2", "r2")
 
@@ -219,7 +224,7 @@ def test_aggregation_005_losing_the_race_for_the_lock_ends_the_run_and_shows_the
     assert batch.locks.locks == {"acme": winner}
 
 
-def test_a_redelivered_message_re_enters_its_own_lock_at_once(lines):
+def test_a_redelivered_message_re_enters_its_own_lock_at_once(lines: CodedLines) -> None:
     batch = make_batch(user("u1", TODAY))
     batch.locks.locks["acme"] = locked(timedelta(seconds=3), owner="m1", run="r1")
     outcome = batch.run(message(), delivery("m1", "r2"))
@@ -228,7 +233,7 @@ def test_a_redelivered_message_re_enters_its_own_lock_at_once(lines):
     assert batch.locks.locks == {}
 
 
-def test_aggregation_006_a_failed_lock_acquisition_ends_the_run(lines):
+def test_aggregation_006_a_failed_lock_acquisition_ends_the_run(lines: CodedLines) -> None:
     batch = make_batch(user("u1", TODAY))
     batch.locks.trap = raising(StoreError("UpdateItem: refused"), "acquire")
     outcome = batch.run(message(), delivery())
@@ -242,7 +247,9 @@ def test_aggregation_006_a_failed_lock_acquisition_ends_the_run(lines):
     assert batch.api.requests == []
 
 
-def test_aggregation_007_an_api_that_cannot_be_reached_ends_the_run_with_the_lock_released(lines):
+def test_aggregation_007_an_api_that_cannot_be_reached_ends_the_run_with_the_lock_released(
+    lines: CodedLines,
+) -> None:
     batch = make_batch(api=unreachable())
     outcome = batch.run(message(), delivery())
     assert lines.codes == ["001", "003", "007"]
@@ -271,7 +278,9 @@ def test_aggregation_007_an_api_that_cannot_be_reached_ends_the_run_with_the_loc
         (200, b"[" * 100_000, "ApiPayloadError: the body is nested too deeply"),
     ],
 )
-def test_aggregation_007_a_malformed_answer_ends_the_run_with_the_lock_released(lines, status, body, problem):
+def test_aggregation_007_a_malformed_answer_ends_the_run_with_the_lock_released(
+    lines: CodedLines, status: int, body: bytes, problem: str
+) -> None:
     batch = make_batch(api=answering(status, body))
     outcome = batch.run(message(), delivery())
     assert lines.codes == ["001", "003", "007"]
@@ -280,7 +289,9 @@ def test_aggregation_007_a_malformed_answer_ends_the_run_with_the_lock_released(
     assert batch.locks.locks == {}
 
 
-def test_aggregation_007_a_key_that_cannot_be_looked_up_ends_the_run_with_the_lock_released(lines):
+def test_aggregation_007_a_key_that_cannot_be_looked_up_ends_the_run_with_the_lock_released(
+    lines: CodedLines,
+) -> None:
     def look_up_key(reference: SecretReference) -> ApiKey:
         raise ConfigurationError(str(reference), "no such secret")
 
@@ -292,7 +303,7 @@ def test_aggregation_007_a_key_that_cannot_be_looked_up_ends_the_run_with_the_lo
     assert batch.locks.locks == {}
 
 
-def test_aggregation_007_then_002_when_the_release_fails_as_well(lines):
+def test_aggregation_007_then_002_when_the_release_fails_as_well(lines: CodedLines) -> None:
     batch = make_batch(api=unreachable())
     batch.locks.trap = raising(StoreError("gone"), "release")
     outcome = batch.run(message(), delivery())
@@ -300,13 +311,13 @@ def test_aggregation_007_then_002_when_the_release_fails_as_well(lines):
     assert outcome.code is LogCode.API_FAILED
 
 
-def test_aggregation_008_shows_the_request_without_its_signature(lines):
+def test_aggregation_008_shows_the_request_without_its_signature(lines: CodedLines) -> None:
     make_batch().run(message(), delivery())
     assert lines.messages[2] == f"AGGREGATION-008 success API API. request:{REQUEST}, error: none"
     assert lines.of("008").levelno == logging.INFO
 
 
-def test_aggregation_009_a_user_who_was_never_detected_is_skipped(lines):
+def test_aggregation_009_a_user_who_was_never_detected_is_skipped(lines: CodedLines) -> None:
     batch = make_batch(user("u1", None))
     batch.run(message(), delivery())
     assert lines.messages[3] == (
@@ -316,7 +327,7 @@ def test_aggregation_009_a_user_who_was_never_detected_is_skipped(lines):
     assert batch.points.items == {}
 
 
-def test_aggregation_010_a_user_who_was_not_detected_today_is_skipped(lines):
+def test_aggregation_010_a_user_who_was_not_detected_today_is_skipped(lines: CodedLines) -> None:
     batch = make_batch(user("u1", 1764601199))  # 2025-12-01T23:59:59+09:00
     batch.run(message(), delivery())
     assert lines.messages[3] == (
@@ -327,12 +338,12 @@ def test_aggregation_010_a_user_who_was_not_detected_today_is_skipped(lines):
     assert batch.points.items == {}
 
 
-def test_a_user_detected_at_the_days_first_second_gets_a_point(lines):
+def test_a_user_detected_at_the_days_first_second_gets_a_point(lines: CodedLines) -> None:
     batch = make_batch(user("u1", 1764601200))
     assert batch.run(message(), delivery()).tally.granted == 1
 
 
-def test_aggregation_011_a_failed_points_update_goes_on_with_the_next_user(lines):
+def test_aggregation_011_a_failed_points_update_goes_on_with_the_next_user(lines: CodedLines) -> None:
     batch = make_batch(user("u1", TODAY), user("u2", TODAY), user("u3", TODAY))
     batch.points.failing = {"u2"}
     outcome = batch.run(message(), delivery())
@@ -346,7 +357,7 @@ def test_aggregation_011_a_failed_points_update_goes_on_with_the_next_user(lines
     assert (outcome.tally.granted, outcome.tally.failed) == (2, 1)
 
 
-def test_the_lines_about_users_come_in_the_order_of_the_answer(lines):
+def test_the_lines_about_users_come_in_the_order_of_the_answer(lines: CodedLines) -> None:
     batch = make_batch(
         user("u1", TODAY),
         user("u2", None),
@@ -362,7 +373,7 @@ def test_the_lines_about_users_come_in_the_order_of_the_answer(lines):
     assert outcome.tally.users == 6
 
 
-def test_aggregation_011_makes_the_run_a_failure_that_the_redelivery_completes(lines):
+def test_aggregation_011_makes_the_run_a_failure_that_the_redelivery_completes(lines: CodedLines) -> None:
     batch = make_batch(user("u1", TODAY), user("u2", TODAY))
     batch.points.failing = {"u2"}
     first = batch.run(message(), delivery("m1", "r1"))
@@ -372,7 +383,7 @@ def test_aggregation_011_makes_the_run_a_failure_that_the_redelivery_completes(l
     assert (second.ending, second.tally.granted, second.tally.already_granted) == (Ending.COMPLETED, 1, 1)
 
 
-def test_aggregation_012_end_is_the_last_line_and_carries_the_tally(lines):
+def test_aggregation_012_end_is_the_last_line_and_carries_the_tally(lines: CodedLines) -> None:
     make_batch(user("u1", TODAY), user("u2", None)).run(message(), delivery())
     record = lines.records[-1]
     assert record.getMessage() == "AGGREGATION-012 AGGREGATION Batch end."
@@ -381,7 +392,7 @@ def test_aggregation_012_end_is_the_last_line_and_carries_the_tally(lines):
     assert (record.granted, record.never_detected, record.failed) == (1, 1, 0)
 
 
-def test_aggregation_013_a_user_granted_today_already_is_counted_and_not_a_fault(lines):
+def test_aggregation_013_a_user_granted_today_already_is_counted_and_not_a_fault(lines: CodedLines) -> None:
     batch = make_batch(user("u1", TODAY), user("u1", TODAY))
     outcome = batch.run(message(), delivery())
     assert lines.codes == ["001", "003", "008", "013", "012"]
@@ -411,7 +422,9 @@ def test_aggregation_013_a_user_granted_today_already_is_counted_and_not_a_fault
         (user("u1", 10**12), "event_timestamp: is neither epoch seconds nor null"),
     ],
 )
-def test_aggregation_014_a_malformed_user_is_logged_and_skipped(lines, entry, problem):
+def test_aggregation_014_a_malformed_user_is_logged_and_skipped(
+    lines: CodedLines, entry: object, problem: str
+) -> None:
     batch = make_batch(entry, user("u2", TODAY))
     outcome = batch.run(message(), delivery())
     assert lines.codes == ["001", "003", "008", "014", "012"]
@@ -423,20 +436,24 @@ def test_aggregation_014_a_malformed_user_is_logged_and_skipped(lines, entry, pr
     assert (outcome.ending, outcome.tally.malformed, outcome.tally.granted) == (Ending.COMPLETED, 1, 1)
 
 
-def test_aggregation_014_a_user_nested_as_deep_as_the_reader_allows_does_not_end_the_run(lines):
+def test_aggregation_014_a_user_nested_as_deep_as_the_reader_allows_does_not_end_the_run(
+    lines: CodedLines,
+) -> None:
     for depth in range(50, 1000, 50):
         body = b'{"users": [{"user_number": "u1", "event_timestamp": %s}]}' % (b"[" * depth + b"]" * depth)
         outcome = make_batch(api=answering(200, body)).run(message(), delivery())
         assert outcome.code in (LogCode.END, LogCode.API_FAILED)
 
 
-def test_a_user_number_that_is_a_json_integer_means_its_digits(lines):
+def test_a_user_number_that_is_a_json_integer_means_its_digits(lines: CodedLines) -> None:
     batch = make_batch(user(17, TODAY), user("17", TODAY))
     outcome = batch.run(message(), delivery())
     assert (outcome.tally.granted, outcome.tally.already_granted) == (1, 1)
 
 
-def test_aggregation_015_a_lock_that_was_taken_over_is_reported_and_left_to_its_new_holder(lines):
+def test_aggregation_015_a_lock_that_was_taken_over_is_reported_and_left_to_its_new_holder(
+    lines: CodedLines,
+) -> None:
     batch = make_batch(user("u1", TODAY))
     thief = Lock(NOON, "m2", "r2")
     batch.points.trap = lambda: batch.locks.locks.update(acme=thief)
@@ -449,7 +466,9 @@ def test_aggregation_015_a_lock_that_was_taken_over_is_reported_and_left_to_its_
     assert batch.locks.locks == {"acme": thief}
 
 
-def test_a_run_that_a_redelivery_of_its_own_message_has_overtaken_cannot_release_its_lock(lines):
+def test_a_run_that_a_redelivery_of_its_own_message_has_overtaken_cannot_release_its_lock(
+    lines: CodedLines,
+) -> None:
     batch = make_batch(user("u1", TODAY))
     successor = Lock(NOON, "m1", "r2")
     batch.points.trap = lambda: batch.locks.locks.update(acme=successor)
@@ -457,7 +476,9 @@ def test_a_run_that_a_redelivery_of_its_own_message_has_overtaken_cannot_release
     assert batch.locks.locks == {"acme": successor}
 
 
-def test_aggregation_016_a_run_that_nears_its_time_limit_stops_cleanly_and_is_delivered_again(lines, monkeypatch):
+def test_aggregation_016_a_run_that_nears_its_time_limit_stops_cleanly_and_is_delivered_again(
+    lines: CodedLines, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(batch_module, "CHUNK_USERS", 2)
     batch = make_batch(*(user(f"u{number}", TODAY) for number in range(5)))
     left = iter([900.0, 900.0, 29.0])
@@ -471,7 +492,7 @@ def test_aggregation_016_a_run_that_nears_its_time_limit_stops_cleanly_and_is_de
     assert (again.tally.granted, again.tally.already_granted) == (3, 2)
 
 
-def test_the_api_gets_no_more_time_than_the_run_has(lines):
+def test_the_api_gets_no_more_time_than_the_run_has(lines: CodedLines) -> None:
     batch = make_batch()
     batch.run(message(), delivery(seconds_left=lambda: 42.0))
     batch.run(message(), delivery(seconds_left=lambda: 900.0))
@@ -480,7 +501,9 @@ def test_the_api_gets_no_more_time_than_the_run_has(lines):
 
 
 @pytest.mark.parametrize("operation", ["read", "acquire", "release"])
-def test_aggregation_999_anything_unexpected_from_the_lock_store_is_reported(lines, operation):
+def test_aggregation_999_anything_unexpected_from_the_lock_store_is_reported(
+    lines: CodedLines, operation: str
+) -> None:
     batch = make_batch()
     batch.locks.trap = raising(RuntimeError("a bug"), operation)
     outcome = batch.run(message(), delivery())
@@ -490,20 +513,20 @@ def test_aggregation_999_anything_unexpected_from_the_lock_store_is_reported(lin
     assert (outcome.ending, outcome.code, outcome.is_failure) == (Ending.FAILED, LogCode.UNKNOWN, True)
 
 
-def test_aggregation_999_from_an_acquisition_that_was_made_after_all_releases_the_lock(lines):
+def test_aggregation_999_from_an_acquisition_that_was_made_after_all_releases_the_lock(lines: CodedLines) -> None:
     batch = make_batch()
     acquire = batch.locks.acquire
 
-    def acquire_then_fail(*arguments):
-        acquire(*arguments)
+    def acquire_then_fail(company_id: str, seen: Lock | None, lock: Lock) -> Lock | None:
+        acquire(company_id, seen, lock)
         raise RuntimeError("a bug after the write")
 
-    batch.locks.acquire = acquire_then_fail
+    batch.locks.acquire = acquire_then_fail  # type: ignore[method-assign]
     assert batch.run(message(), delivery()).code is LogCode.UNKNOWN
     assert batch.locks.locks == {}
 
 
-def test_aggregation_999_anything_unexpected_from_the_api_releases_the_lock(lines):
+def test_aggregation_999_anything_unexpected_from_the_api_releases_the_lock(lines: CodedLines) -> None:
     api = ScriptedUsersApi()
     api.answer = lambda request: raising(RuntimeError("a bug"))()
     batch = make_batch(api=api)
@@ -512,7 +535,7 @@ def test_aggregation_999_anything_unexpected_from_the_api_releases_the_lock(line
     assert batch.locks.locks == {}
 
 
-def test_aggregation_999_anything_unexpected_from_the_points_releases_the_lock(lines):
+def test_aggregation_999_anything_unexpected_from_the_points_releases_the_lock(lines: CodedLines) -> None:
     batch = make_batch(user("u1", TODAY))
     batch.points.trap = raising(RuntimeError("a bug"))
     assert batch.run(message(), delivery()).code is LogCode.UNKNOWN
@@ -520,7 +543,7 @@ def test_aggregation_999_anything_unexpected_from_the_points_releases_the_lock(l
     assert batch.locks.locks == {}
 
 
-def test_aggregation_999_shows_both_faults_when_the_release_fails_unexpectedly_too(lines):
+def test_aggregation_999_shows_both_faults_when_the_release_fails_unexpectedly_too(lines: CodedLines) -> None:
     batch = make_batch(user("u1", TODAY))
     batch.points.trap = raising(RuntimeError("the first bug"))
     batch.locks.trap = raising(RuntimeError("the second bug"), "release")
@@ -529,7 +552,7 @@ def test_aggregation_999_shows_both_faults_when_the_release_fails_unexpectedly_t
     assert "the second bug" in lines.of("999").stack_info
 
 
-def test_an_interrupt_releases_the_lock_on_its_way_out(lines):
+def test_an_interrupt_releases_the_lock_on_its_way_out(lines: CodedLines) -> None:
     batch = make_batch(user("u1", TODAY))
     batch.points.trap = raising(KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
@@ -556,14 +579,14 @@ TABLE = {
 }
 
 
-def test_the_codes_of_the_specification_have_its_levels_and_wordings():
+def test_the_codes_of_the_specification_have_its_levels_and_wordings() -> None:
     ours = {code.code: (logging.getLevelName(code.level), code.template) for code in LogCode}
     for number, (level, wording) in TABLE.items():
         assert ours.pop(f"AGGREGATION-{number}") == (level, f"AGGREGATION-{number} {wording}")
     assert sorted(ours) == [f"AGGREGATION-{number}" for number in ("013", "014", "015", "016")]
 
 
-def test_every_error_line_of_every_branch_has_a_stack_trace_and_no_info_line_has_one(lines):
+def test_every_error_line_of_every_branch_has_a_stack_trace_and_no_info_line_has_one(lines: CodedLines) -> None:
     for spring in ("read", "acquire", "release"):
         batch = make_batch(user("u1", TODAY), "malformed", user("u2", TODAY))
         batch.locks.trap = raising(StoreError("gone"), spring)
@@ -572,7 +595,7 @@ def test_every_error_line_of_every_branch_has_a_stack_trace_and_no_info_line_has
         batch.run(message(), delivery())
     make_batch(api=unreachable()).run(message(), delivery())
     make_batch(api=answering(200, b"{")).run(message(), delivery())
-    replace(make_batch(), zone=None).run(message(), delivery())
+    make_batch(zone=None).run(message(), delivery())
     assert {record.code[-3:] for record in lines.records if record.levelno == logging.ERROR} >= {
         "002", "004", "006", "007", "011", "014",
     }  # fmt: skip
@@ -580,7 +603,7 @@ def test_every_error_line_of_every_branch_has_a_stack_trace_and_no_info_line_has
         assert bool(record.stack_info) is (record.levelno == logging.ERROR), record.getMessage()
 
 
-def test_every_line_says_its_code_company_message_and_run(lines):
+def test_every_line_says_its_code_company_message_and_run(lines: CodedLines) -> None:
     make_batch(user("u1", TODAY)).run(message(), delivery("m7", "r7"))
     assert {(record.companyId, record.messageId, record.runId) for record in lines.records} == {
         ("acme", "m7", "r7")

@@ -14,13 +14,13 @@ from kizami.core.targets.target import SecretReference
 CANARY = "canary-4f1d"
 
 
-def test_the_message_of_the_specification_is_read():
+def test_the_message_of_the_specification_is_read() -> None:
     body = '{"CompanyId": "acme", "ApiKey": "canary-4f1d"}'
     assert read_message(body) == AggregationMessage("acme", ApiKey(CANARY))
     assert CANARY not in repr(read_message(body))
 
 
-def test_a_reference_is_read_and_written_back():
+def test_a_reference_is_read_and_written_back() -> None:
     reference = SecretReference("secretsmanager", "kizami/aggregation/株式会社")
     assert read_message(write_message("acme", reference)) == AggregationMessage("acme", reference)
 
@@ -54,13 +54,13 @@ def test_a_reference_is_read_and_written_back():
         ("[" * 100_000, "message: nested too deeply"),
     ],
 )
-def test_anything_else_is_refused_by_the_name_of_its_field_and_shows_no_key(body, problem):
+def test_anything_else_is_refused_by_the_name_of_its_field_and_shows_no_key(body: str, problem: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         read_message(body)
     assert str(caught.value).startswith(problem)
     assert CANARY not in str(caught.value)
 
 
-def test_a_written_message_is_the_specifications_with_a_reference_for_the_key():
+def test_a_written_message_is_the_specifications_with_a_reference_for_the_key() -> None:
     body = write_message("acme", SecretReference("secretsmanager", "acme/key"))
     assert json.loads(body) == {"CompanyId": "acme", "ApiKeyRef": "secretsmanager:acme/key"}

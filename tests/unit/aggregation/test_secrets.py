@@ -7,6 +7,7 @@ import urllib.parse
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ ALL = " ".join((*FORMS, SIGNATURE, f"/users?company_id=acme&signature={SIGNATURE
 KEY_ONLY = " ".join(FORMS)
 
 
-def tell(error: type[Exception], gossip: str = ALL) -> Callable[..., None]:
+def tell(error: type[Exception], gossip: str = ALL) -> Callable[..., Any]:
     """Raise an error that quotes every form of every secret, caused by one that does so too."""
 
     def raise_it(*_: object) -> None:
@@ -73,7 +74,7 @@ def fail_in_points(error: type[Exception]) -> Batch:
 
 def fail_for_one_user() -> Batch:
     batch = make_batch(user("u1", TODAY))
-    batch.points.grant = lambda *_: [StoreError(ALL)]
+    batch.points.grant = lambda *_: [StoreError(ALL)]  # type: ignore[method-assign]
     return batch
 
 
@@ -90,14 +91,14 @@ def hold_lock_of(owner: str) -> Batch:
 
 
 # Faults before the key is looked up, in a run that has only a reference, know no secret to quote.
-BEFORE_THE_KEY = {
+BEFORE_THE_KEY: dict[str, tuple[LogCode, Callable[[], Batch]]] = {
     "002 at the check": (LogCode.LOCK_ACCESS_FAILED, lambda: fail_in("read", StoreError)),
     "004": (LogCode.LOCK_EXPIRED, lambda: hold_lock_of(KEY)),
     "006": (LogCode.LOCK_WRITE_FAILED, lambda: fail_in("acquire", StoreError)),
     "999 at the check": (LogCode.UNKNOWN, lambda: fail_in("read", RuntimeError)),
     "999 at the lock": (LogCode.UNKNOWN, lambda: fail_in("acquire", RuntimeError)),
 }
-WITH_THE_KEY = {
+WITH_THE_KEY: dict[str, tuple[LogCode, Callable[[], Batch]]] = {
     "002 at the release": (LogCode.LOCK_ACCESS_FAILED, lambda: fail_in("release", StoreError)),
     "007 unreachable": (LogCode.API_FAILED, lambda: fail_in_api(ApiUnreachable)),
     "007 payload": (LogCode.API_FAILED, lambda: fail_in_api(ApiPayloadError)),
@@ -128,19 +129,19 @@ def run_and_listen(batch: Batch, key: ApiKey | SecretReference, code: LogCode) -
 
 
 @pytest.mark.parametrize("branch", [*BEFORE_THE_KEY, *WITH_THE_KEY])
-def test_no_secret_leaves_a_run_by_any_branch(branch):
+def test_no_secret_leaves_a_run_by_any_branch(branch: str) -> None:
     code, make = (BEFORE_THE_KEY | WITH_THE_KEY)[branch]
     run_and_listen(make(), ApiKey(KEY), code)
 
 
 @pytest.mark.parametrize("branch", WITH_THE_KEY)
-def test_no_secret_leaves_a_run_that_looked_its_key_up(branch):
+def test_no_secret_leaves_a_run_that_looked_its_key_up(branch: str) -> None:
     code, make = WITH_THE_KEY[branch]
     batch = replace(make(), look_up_key=lambda reference: ApiKey(KEY))
     run_and_listen(batch, SecretReference("secretsmanager", "acme/key"), code)
 
 
-def test_a_failed_look_up_of_the_key_says_where_it_was_sought_and_no_more():
+def test_a_failed_look_up_of_the_key_says_where_it_was_sought_and_no_more() -> None:
     def look_up_key(reference: SecretReference) -> ApiKey:
         raise ConfigurationError(str(reference), "is not allowed")
 
@@ -150,7 +151,7 @@ def test_a_failed_look_up_of_the_key_says_where_it_was_sought_and_no_more():
     assert "ConfigurationError: secretsmanager:acme/key: is not allowed" in lines.of("007").getMessage()
 
 
-def test_hiding_leaves_the_wording_of_a_line_alone():
+def test_hiding_leaves_the_wording_of_a_line_alone() -> None:
     with coded_lines() as lines:
         log = RunLog()
         log.hide("A")
@@ -158,14 +159,14 @@ def test_hiding_leaves_the_wording_of_a_line_alone():
     assert lines.messages == [f"AGGREGATION-009 event_timestamp is null. user:{HIDDEN}b{HIDDEN}"]
 
 
-def test_a_detail_is_one_line_of_a_bounded_length():
+def test_a_detail_is_one_line_of_a_bounded_length() -> None:
     with coded_lines() as lines:
         RunLog().write(LogCode.NEVER_DETECTED, user="a\nb\r\nc" + "x" * 5000)
     assert "\n" not in lines.messages[0]
     assert len(lines.messages[0]) < 1100
 
 
-def test_a_detail_that_looks_like_a_template_is_not_filled_in():
+def test_a_detail_that_looks_like_a_template_is_not_filled_in() -> None:
     with coded_lines() as lines:
         RunLog().write(LogCode.API_FAILED, ValueError("{request} %s {0}"), request="{error}")
     assert lines.messages == [

@@ -14,6 +14,7 @@ from fakes.fault_server import FaultServer
 from kizami.aggregation.messages import read_message
 from kizami.aws import aggregation_dispatcher as dispatcher
 from kizami.aws.aggregation_dispatcher import handler
+from kizami.aws.store.sqs_queue import sqs_client
 from kizami.core.errors import ConfigurationError, QueueError, StoreError
 from kizami.core.targets.target import SecretReference
 
@@ -115,8 +116,8 @@ def test_messages_that_are_never_taken_fail_the_invocation_after_the_others_were
 
 def put_in_the_way(monkeypatch: pytest.MonkeyPatch, failures: int) -> None:
     """Let SQS's first answers say that nothing was taken."""
-    real = dispatcher.sqs_client()
-    left = [{"Failed": [], "Successful": []}] * failures
+    real = sqs_client()
+    left: list[dict[str, list[object]]] = [{"Failed": [], "Successful": []}] * failures
 
     class Client:
         def call(self, *arguments: Any) -> Any:

@@ -322,7 +322,7 @@ def test_a_huge_body_does_not_hide_the_status(
         faults.raw(b'{"from": "2025-12-02T10:23:00Z", "to": "2025-12-02T10:23:05Z", "count": NaN}'),
         faults.raw(b'{"from": "2025-12-02T10:23:00Z", "to": "2025-12-02T10:23:05Z", "count": 1e400}'),
         faults.raw(b"[" * 60_000),
-        *[faults.answer(count) for count in (-1, 1.5, "7", True, None, [], {}, MAX_COUNT + 1, 10**4000)],
+        *map(faults.answer, (-1, 1.5, "7", True, None, [], {}, MAX_COUNT + 1, 10**4000)),
     ],
 )
 def test_collector_error_an_invalid_answer_is_logged_and_raised(

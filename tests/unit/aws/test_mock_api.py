@@ -18,7 +18,7 @@ FROM, TO = "2025-12-02T10:23:00Z", "2025-12-02T10:23:05Z"
 CONTEXT = SimpleNamespace(aws_request_id="8f5c5c0a")
 
 
-def proxy_event(path: str = "/response_count", method: str = "GET", **parameters: list[str]) -> dict[str, Any]:
+def proxy_event(path: str = "/response_count", method: str = "GET", /, **parameters: list[str]) -> dict[str, Any]:
     """What a REST API sends: the stage is in requestContext, not in path; no parameters are null."""
     return {
         "resource": path,

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from kizami.cli.main import CONFIGURATION, OK, USAGE, main
+from kizami.cli.exit_codes import CONFIGURATION, OK, USAGE
+from kizami.cli.main import main
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

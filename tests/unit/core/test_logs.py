@@ -28,7 +28,8 @@ def written(stream: io.StringIO) -> dict[str, Any]:
     """The one line of the log, read as strictly as any reader of JSON would."""
     (line,) = stream.getvalue().split("\n")[:-1]
     line.encode("utf-8")
-    return json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    found: dict[str, Any] = json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    return found
 
 
 def test_requirement_7_4_a_line_has_a_utc_timestamp_and_the_parameters(stream: io.StringIO) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -37,7 +39,7 @@ LORD_HOWE = ZoneInfo("Australia/Lord_Howe")  # summer time of half an hour
 
 
 def utc(*parts: int) -> datetime:
-    return datetime(*parts, tzinfo=UTC)
+    return datetime(*parts, tzinfo=UTC)  # type: ignore[misc,arg-type]
 
 
 class TestSlotTime:
@@ -136,7 +138,7 @@ class TestZones:
         "use",
         [to_utc, floor_to_slot, floor_to_second, format_instant, format_second, lambda t: shift(t, 5)],
     )
-    def test_a_naive_datetime_names_no_instant_and_is_refused(self, use) -> None:
+    def test_a_naive_datetime_names_no_instant_and_is_refused(self, use: Callable[[datetime], object]) -> None:
         with pytest.raises(InvalidInput, match=r"^timestamp: 2025-12-02T10:23:07 has no time zone"):
             use(datetime(2025, 12, 2, 10, 23, 7))  # noqa: DTZ001
 
@@ -146,7 +148,7 @@ class TestZones:
                 return None
 
         with pytest.raises(InvalidInput, match="has no time zone"):
-            to_utc(datetime(2025, 12, 2, tzinfo=Unknown()))
+            to_utc(datetime(2025, 12, 2, tzinfo=Unknown()))  # type: ignore[abstract]
 
     @pytest.mark.parametrize(
         "beyond",
@@ -180,7 +182,7 @@ class TestIntervals:
         assert require_interval(seconds) == seconds
 
     @pytest.mark.parametrize("seconds", [0, -5, 7, 8, 61, 120, 3600, True, 5.0, "5", None, HUGE])
-    def test_anything_else_is_refused_with_the_choices(self, seconds) -> None:
+    def test_anything_else_is_refused_with_the_choices(self, seconds: Any) -> None:
         with pytest.raises(InvalidInput, match=r"^interval: .* use one of 1, 2, 3, 4, 5, 6, 10"):
             require_interval(seconds)
 

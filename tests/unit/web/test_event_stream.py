@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, MutableMapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from samples.page_database import CALLS, FixedClock, build_home
 NOW = datetime(2025, 12, 2, 10, 0, tzinfo=UTC)
 SCENE = Scene(View(metric=CALLS), "en")
 
-Message = dict[str, Any]
+Message = MutableMapping[str, Any]
 
 
 @pytest.fixture

@@ -23,7 +23,8 @@ HERE = Client("127.0.0.1", "page", is_this_machine=True)
 
 def guess_until(guesses: Guesses, client: Client, seconds: float) -> list[float]:
     """Guess whenever it is allowed, each time something else; the moments at which it was."""
-    moments, now = [], 0.0
+    moments: list[float] = []
+    now = 0.0
     for number in count():
         now += guesses.wait_seconds(client, now)
         if now > seconds:

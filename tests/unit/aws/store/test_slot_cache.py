@@ -106,7 +106,7 @@ def test_what_cannot_be_read_is_asked_for_again_at_once(threads: ThreadPoolExecu
     slots = SlotCache(refuse, threads, GRACE, 100)
     with pytest.raises(OSError, match="on purpose"):
         slots.look({"calls": span(1)}, NOW)
-    slots._read = table.read  # type: ignore[method-assign]
+    slots._read = table.read
     slots.look({"calls": span(1)}, NOW)
     assert slots.count("calls", span(1)) == 720
 

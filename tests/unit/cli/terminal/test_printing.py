@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -38,7 +39,7 @@ def test_columns_align_whatever_script_they_are_in() -> None:
 def test_headings_are_bold_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
     heading = "metric"
     assert printing.table_lines(((heading, False),), [])[0] == heading
-    monkeypatch.setattr(printing.sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     assert printing.table_lines(((heading, False),), [])[0] == "\x1b[1mmetric\x1b[0m"

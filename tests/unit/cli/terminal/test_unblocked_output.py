@@ -27,8 +27,13 @@ def stream(descriptor: int) -> TextIOWrapper:
 def test_what_a_reader_has_not_taken_is_kept_and_the_rest_counted_once(pipe: FullPipe) -> None:
     told: list[int] = []
     is_told = threading.Event()
+
+    def tell(count: int) -> None:
+        told.append(count)
+        is_told.set()
+
     with stream(pipe.writer) as file:
-        output = UnblockedOutput(file, lambda count: (told.append(count), is_told.set())[1], limit=5)
+        output = UnblockedOutput(file, tell, limit=5)
         output.write("line 0\n")
         output.finish()  # which gives up; by now the first line is on its way, and stuck
         for number in range(1, 21):

@@ -183,7 +183,7 @@ class TestSecrets:
     def test_references_are_read_where_they_point(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("API_TOKEN", "s3cret")
         (tmp_path / "key").write_text("k3y\n")
-        headers = {
+        headers: dict[str, str | SecretReference] = {
             "Accept": "application/json",
             "Authorization": SecretReference("env", "API_TOKEN"),
             "X-Api-Key": SecretReference("file", str(tmp_path / "key")),

@@ -21,15 +21,16 @@ START = datetime(2025, 12, 2, 10, 23, 31, 250_000, tzinfo=UTC)
 START_MS = to_ms(START)
 
 
-def polled(ordinal: int, **settings: int) -> ActiveTarget:
-    target = Target(**({"name": f"t{ordinal}", "lag_seconds": settings.get("interval_seconds", 5)} | settings))
+def polled(ordinal: int, interval_seconds: int = 5, lag_seconds: int | None = None) -> ActiveTarget:
+    lag = interval_seconds if lag_seconds is None else lag_seconds
+    target = Target(name=f"t{ordinal}", interval_seconds=interval_seconds, lag_seconds=lag)
     number = metric_id(ordinal)
     return ActiveTarget(target, number, offset_ms(target, number), "host", RequestProfile(1, (), direct=True))
 
 
 def rows_until(planner: Sender, until_ms: float, step_ms: int = 100) -> list[tuple[float, SentRow]]:
     """What the planner gives when it is asked every `step_ms`, with the moment it gave it."""
-    rows = []
+    rows: list[tuple[float, SentRow]] = []
     for now_ms in range(START_MS, int(until_ms), step_ms):
         while found := planner.next_rows(now_ms):
             rows += [(now_ms, row) for row in found]

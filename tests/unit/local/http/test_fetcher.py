@@ -54,6 +54,12 @@ def test_an_answer_is_handed_back_as_it_came(fetcher: Fetcher, behaviour: faults
         assert outcome(fetcher, server.url) == Response(200, BODY)
 
 
+def gather(fetcher: Fetcher, finished: list[Finished]) -> list[Finished]:
+    """What has finished so far, with what finishes now."""
+    finished.extend(fetcher.wait(0.05))
+    return finished
+
+
 def test_one_connection_serves_request_after_request(fetcher: Fetcher) -> None:
     with FaultServer(faults.answer()) as server:
         for _ in range(20):
@@ -239,7 +245,7 @@ def test_who_finds_no_descriptor_in_time_is_told_the_remedy() -> None:
         for number in range(8):
             start(fetcher, elsewhere(server.url, f"h{number}.test"), number, timeout=60 if number < 4 else 0.5)
         finished: list[Finished] = []
-        wait_for(lambda: finished.extend(fetcher.wait(0.05)) or len(finished) == 4, "the last four")
+        wait_for(lambda: len(gather(fetcher, finished)) == 4, "the last four")
     assert {each.tag for each in finished} == {4, 5, 6, 7}
     assert all("ulimit -n" in str(each.outcome) for each in finished)
 
@@ -282,7 +288,7 @@ def test_names_that_hang_hold_up_neither_the_others_nor_the_end() -> None:
         for number in range(60):
             start(fetcher, elsewhere(server.url, f"good{number}.test"), "good")
         finished: list[Finished] = []
-        wait_for(lambda: finished.extend(fetcher.wait(0.05)) or len(finished) == 60, "the healthy ones")
+        wait_for(lambda: len(gather(fetcher, finished)) == 60, "the healthy ones")
         assert {(each.tag, each.outcome) for each in finished} == {("good", Response(200, BODY))}
         assert fetcher.in_flight == 60
         fetcher.close()

@@ -9,6 +9,7 @@ import re
 import statistics
 import time
 from datetime import datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -112,7 +113,7 @@ def test_nothing_like_a_query_breaks_the_parser(text: str) -> None:
 def test_what_is_allowed_at_most_is_evaluated() -> None:
     """No query that is understood is too deep for the evaluation."""
     for query in ("1" + "+1" * 100, "-" * 29 + "1", "(" * 29 + "1" + ")" * 29, "1" + "^1" * 29, "0x" + "f" * 3000):
-        result = evaluate(parse_query(query), Samples(NoTargets(), Budget()), [0])
+        result = evaluate(parse_query(query), Samples(NOTHING, Budget()), [0])
         assert isinstance(result, Scalar)
 
 
@@ -124,6 +125,9 @@ class NoTargets:
 
     def newest_slots(self) -> dict[str, datetime]:
         return {}
+
+
+NOTHING: Any = NoTargets()
 
 
 def test_only_a_selector_selects_series() -> None:
