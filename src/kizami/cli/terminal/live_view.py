@@ -101,7 +101,7 @@ class LiveView:
                 read_at = 0.0
                 while not self._closing.wait(_REFRESH_SECONDS):
                     # Reading takes longer for many targets, and must not become a burden.
-                    if time.monotonic() - read_at >= len(self._engine.polled) / _TARGETS_A_SECOND:
+                    if time.monotonic() - read_at >= len(self._engine.targets) / _TARGETS_A_SECOND:
                         numbers = self._read(reader)
                         read_at = time.monotonic()
                     self._live.update(self._picture(numbers), refresh=True)
@@ -122,7 +122,7 @@ class LiveView:
             target.name: due_span(
                 target, max(now - timedelta(hours=1), known[target.name].first_slot), now, _GRACE_SECONDS
             )
-            for target in self._engine.polled
+            for target in self._engine.targets
             if target.name in known
         }
         each = reader.completeness(spans).values()
@@ -132,8 +132,8 @@ class LiveView:
     def _picture(self, numbers: Numbers) -> Group:
         facts = Facts(
             self._database,
-            targets=len(self._engine.polled),
-            failing=self._engine.collecting.failures.failing,
+            targets=len(self._engine.targets),
+            failing=self._engine.failing,
             up_seconds=int(time.monotonic() - self._started),
             lateness=lateness_of(sorted(Counter(self._late).items())),
             numbers=numbers,

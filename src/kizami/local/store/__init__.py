@@ -1,5 +1,6 @@
-"""One SQLite file: schema ─▶ database (opening) ─▶ statements (every change, a batch at a time).
+"""One SQLite file: schema ─▶ database (opening) ─▶ statements (every change, a batch of rows at a time).
 
-Reading: reader, missing, buckets, metrics, pauses, dead_letters. From outside the daemon:
-backfill_queue. Sealed history comes here.
+rows: what is written each turn, by its names. From outside the daemon: backfill_queue.
+Reading: reader, missing, buckets, metrics, pauses, dead_letters. write_ahead_log: who keeps it from being emptied.
+Sealed history comes here.
 """
