@@ -10,33 +10,30 @@ from pathlib import Path
 import pytest
 
 from aws_here.local_aws import create_metrics_table, create_queue, lead_to, moto_in_this_process, sqs_at
-from fakes.ports import ManualClock, MemoryMetricStore, MemoryQueue, QueueKit
-from fakes.sqlite_metric_store import SqliteMetricStore
+from aws_here.read_queue import ReadSqsQueue
+from fakes.ports import ManualClock, MemoryQueue, QueueKit, ReadableStore
+from fakes.sqlite_records import SqliteRecords
 from kizami.aws.store.metric_table import DynamoDbMetricStore
-from kizami.aws.store.sqs_queue import SqsQueue
-from kizami.core.ports import MetricStore
 
 VISIBILITY_SECONDS = 2
 MAX_RECEIVES = 2
 
 
-@pytest.fixture(params=["memory", "sqlite", "moto", "dynamodb-local"])
-def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MetricStore:
+@pytest.fixture(params=["sqlite", "moto", "dynamodb-local"])
+def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ReadableStore:
     """An empty metric store."""
-    return _metric_store(request, monkeypatch, tmp_path)
+    return _store(request, monkeypatch, tmp_path)
 
 
-@pytest.fixture(params=["memory", "sqlite", "dynamodb-local"])
-def racing_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MetricStore:
+@pytest.fixture(params=["sqlite", "dynamodb-local"])
+def racing_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ReadableStore:
     """An empty metric store for several threads at once; moto looks at a condition and writes in two steps."""
-    return _metric_store(request, monkeypatch, tmp_path)
+    return _store(request, monkeypatch, tmp_path)
 
 
-def _metric_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MetricStore:
-    if request.param == "memory":
-        return MemoryMetricStore()
+def _store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ReadableStore:
     if request.param == "sqlite":
-        return SqliteMetricStore(tmp_path / "kizami.db", create=True)
+        return SqliteRecords(tmp_path / "kizami.db", create=True)
     endpoint = request.getfixturevalue(request.param.replace("-", "_") + "_endpoint")
     lead_to(endpoint, monkeypatch)
     return DynamoDbMetricStore(create_metrics_table(endpoint))
@@ -76,7 +73,7 @@ def _moto_kit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     dead_letter_url = create_queue(endpoint)
     redrive = {"deadLetterTargetArn": _arn(endpoint, dead_letter_url), "maxReceiveCount": str(MAX_RECEIVES)}
     attributes = {"VisibilityTimeout": str(VISIBILITY_SECONDS), "RedrivePolicy": json.dumps(redrive)}
-    queue = SqsQueue(create_queue(endpoint, attributes))
+    queue = ReadSqsQueue(create_queue(endpoint, attributes))
     # moto shows a message again after its time, not at it.
     return QueueKit(
         queue, lambda seconds: clock.advance(seconds + 0.001), lambda: _bodies(endpoint, dead_letter_url)

@@ -6,9 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fakes.ports import QueueKit
+from fakes.ports import QueueKit, Received
 from kizami.core.messages import read_message, write_message
-from kizami.core.ports import Received
 from kizami.core.sender import PlannedMessage, plan_minute
 from kizami.core.targets.target import Target
 

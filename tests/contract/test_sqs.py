@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 import pytest
 
 from aws_here.local_aws import create_queue, lead_to, sqs_at
+from aws_here.read_queue import ReadSqsQueue
 from fakes.fault_server import refused_url
 from kizami.aws.store.sqs_queue import QueueNotFound, SqsQueue
 from kizami.core.errors import QueueError
 from kizami.core.messages import ScheduleMessage, write_message
-from kizami.core.ports import Received
 from kizami.core.sender import PlannedMessage, plan_minute
 from kizami.core.slots import Window
 from kizami.core.targets.target import Target
@@ -40,7 +40,7 @@ def test_an_entry_that_sqs_refuses_is_returned_and_the_others_are_sent(endpoint:
     (failed,) = SqsQueue(url).send([refused, PlannedMessage(PLAN[1].message, 0)])
     assert failed.entry == refused
     assert "DelaySeconds" in failed.reason
-    assert [received.body for received in SqsQueue(url).receive(10)] == [write_message(PLAN[1].message)]
+    assert [received.body for received in ReadSqsQueue(url).receive(10)] == [write_message(PLAN[1].message)]
 
 
 def test_a_queue_that_does_not_exist_is_told_apart(endpoint: str) -> None:
@@ -48,7 +48,7 @@ def test_a_queue_that_does_not_exist_is_told_apart(endpoint: str) -> None:
     with pytest.raises(QueueNotFound, match="QueueDoesNotExist"):
         queue.send(PLAN)
     with pytest.raises(QueueNotFound, match="QueueDoesNotExist"):
-        queue.receive(1)
+        queue.depth()
 
 
 def test_an_endpoint_that_nobody_listens_on_is_a_queue_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,8 +56,8 @@ def test_an_endpoint_that_nobody_listens_on_is_a_queue_error(monkeypatch: pytest
     queue = SqsQueue("https://sqs.us-east-1.amazonaws.com/123456789012/schedule")
     with pytest.raises(QueueError, match="SendMessageBatch: Unreachable"):
         queue.send(PLAN)
-    with pytest.raises(QueueError, match="DeleteMessage: Unreachable"):
-        queue.acknowledge(Received("{}", 1, "receipt"))
+    with pytest.raises(QueueError, match="ChangeMessageVisibility: Unreachable"):
+        queue.hide("receipt", 1)
 
 
 def test_the_largest_batch_stays_far_below_the_limit_of_bytes() -> None:

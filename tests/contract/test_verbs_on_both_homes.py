@@ -12,6 +12,7 @@ import boto3
 import pytest
 
 from aws_here.local_aws import ACCESS_KEY, REGION, SECRET_KEY, create_metrics_table, create_queue, lead_to, sqs_at
+from aws_here.read_queue import ReadSqsQueue
 from kizami.aws.queue_worker import CollectorFunction
 from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.aws.store.sqs_queue import SqsQueue, sqs_client
@@ -163,7 +164,7 @@ def collecting(aws: OnAws) -> Iterator[None]:
     stop = threading.Event()
 
     def work() -> None:
-        queue, store = SqsQueue(aws.backfill), DynamoDbMetricStore(aws.table)
+        queue, store = ReadSqsQueue(aws.backfill), DynamoDbMetricStore(aws.table)
         while not stop.wait(0.02):
             for received in queue.receive(3):
                 message = read_message(received.body)

@@ -16,8 +16,8 @@ import pytest
 
 from aws_here.lambda_events import scheduled_event, sqs_event
 from aws_here.local_aws import clean_environment, create_metrics_table, create_queue, environment, lead_to
+from aws_here.read_queue import ReadSqsQueue
 from kizami.aws.store.metric_table import DynamoDbMetricStore
-from kizami.aws.store.sqs_queue import SqsQueue
 from kizami.core.slots import parse_instant
 from kizami.mock_api.server import MockServer
 from programs.fetched_tools import lambda_runtime_emulator
@@ -74,7 +74,7 @@ def test_the_sender_sends_its_minute_to_sqs(moto_endpoint: str, monkeypatch: pyt
     with deployed("kizami.aws.sender.handler", QUEUE_URL=url, **environment(moto_endpoint)) as sender:
         assert sender.invoke(scheduled_event("2025-12-02T10:23:07Z")) == {"sent": 12, "failed": 0}
         assert [line["event"] for line in sender.log_lines(13)] == ["minute.planned"] + ["message.sent"] * 12
-    assert [received.body for received in SqsQueue(url).receive(10)] == [MESSAGE]
+    assert [received.body for received in ReadSqsQueue(url).receive(10)] == [MESSAGE]
 
 
 def test_the_collector_asks_the_mock_api_and_writes_to_dynamodb(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 class Rooms:
-    """`lines.HostRoom`: the metric's host, the room of each host, and how many retried messages may wait."""
+    """`waiting_lines.HostRoom`: a metric's host, the room of each host, and how many retried messages may wait."""
 
     def __init__(
         self, hosts: Mapping[int, str] | None = None, room: Mapping[str, int] | None = None, waiting: int = 1000

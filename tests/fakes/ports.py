@@ -1,4 +1,4 @@
-"""Memory twins of the ports for tests: the contract suite holds them to the same semantics as the real ones."""
+"""What tests ask of queues and stores beyond the ports, and a queue in memory, held to SQS's own semantics."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from threading import Lock
+from typing import Protocol
 
 from kizami.core.messages import MetricRecord, write_message
-from kizami.core.ports import FailedSend, PutOutcome, Queue, Received
+from kizami.core.ports import FailedSend, MessageSender, RecordStore
 from kizami.core.sender import PlannedMessage
-from kizami.core.slots import to_utc
 
 
 class ManualClock:
@@ -27,26 +26,35 @@ class ManualClock:
         self._now += timedelta(seconds=seconds)
 
 
-class MemoryMetricStore:
-    """The MetricStore port in a dictionary."""
-
-    def __init__(self) -> None:
-        self._records: dict[tuple[str, datetime], MetricRecord] = {}
-        self._lock = Lock()
-
-    def put_if_absent(self, record: MetricRecord) -> PutOutcome:
-        whole = record.collected_at.replace(microsecond=0)  # as the wire form keeps it
-        kept = MetricRecord(record.metric, to_utc(record.slot), record.count, to_utc(whole))
-        with self._lock:
-            first = self._records.setdefault((kept.metric, kept.slot), kept)
-        return PutOutcome.STORED if first is kept else PutOutcome.DUPLICATE
+class ReadableStore(RecordStore, Protocol):
+    """A record store whose records can be read, in ascending order of their slots."""
 
     def query(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
-        with self._lock:
-            records = sorted(self._records.items())
-        for (name, slot), record in records:
-            if name == metric and start <= slot < end:
-                yield record
+        """The records of slots in [start, end)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message handed out: its raw body, how often it has been handed out, and the receipt to settle it by."""
+
+    body: str
+    receive_count: int
+    receipt: str
+
+
+class ReadableQueue(MessageSender, Protocol):
+    """A queue from which messages can be taken, with SQS semantics.
+
+    At least once: a received message is hidden for the visibility timeout and comes back unless acknowledged; each
+    receive is counted; one that has been received as often as the limit allows becomes a dead letter instead of
+    being handed out again. Order: none is promised.
+    """
+
+    def receive(self, limit: int) -> list[Received]:
+        """Up to `limit` due messages, hidden from others until the visibility timeout."""
+
+    def acknowledge(self, received: Received) -> None:
+        """Done: the message goes away for good. A second acknowledgement does nothing."""
 
 
 @dataclass
@@ -58,7 +66,7 @@ class _Message:
 
 
 class MemoryQueue:
-    """The Queue port in a list, on a clock of the test's choosing."""
+    """A `ReadableQueue` in a list, on a clock of the test's choosing."""
 
     def __init__(
         self,
@@ -109,6 +117,6 @@ class MemoryQueue:
 class QueueKit:
     """A queue, and what a test of its contract needs to look around it."""
 
-    queue: Queue
+    queue: ReadableQueue
     advance: Callable[[float], None]
     dead_letters: Callable[[], list[str]]

@@ -111,12 +111,12 @@ def note_early_requests(engine: Engine) -> list[str]:
     early: list[str] = []
     start = engine._fetcher.start
 
-    def watched(url: str, profile: RequestProfile, flight: Any) -> None:
+    def watched(url: str, profile: RequestProfile, poll: Any) -> None:
         begins = parse_instant(parse_qs(urlsplit(url).query)["from"][0])
-        moment = begins + timedelta(seconds=flight.polled.target.lag_seconds)
-        if flight.asked_ms < moment.timestamp() * 1000:
+        moment = begins + timedelta(seconds=poll.active.target.lag_seconds)
+        if poll.asked_ms < moment.timestamp() * 1000:
             early.append(url)
-        start(url, profile, flight)
+        start(url, profile, poll)
 
     engine._fetcher.start = watched  # type: ignore[method-assign,assignment]
     return early
@@ -165,18 +165,19 @@ class TestClock:
     def test_what_is_being_handed_out_while_the_clock_jumps_is_backfill_too(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        clock, resumed, deliver, resume = TurnableClock(), threading.Event(), Engine._deliver, Engine._resume
+        clock, resumed = TurnableClock(), threading.Event()
+        add_turn, resume = Engine._add_writer_turn, Engine._resume
 
-        def deliver_after_the_jump(engine: Engine, delivery: WriterTurn) -> None:
-            if len(delivery.taken) > 20:  # the plan of a minute and more, all of it late at once
+        def add_turn_after_the_jump(engine: Engine, turn: WriterTurn) -> None:
+            if len(turn.taken) > 20:  # the plan of a minute and more, all of it late at once
                 assert resumed.wait(60)
-            deliver(engine, delivery)
+            add_turn(engine, turn)
 
         def tell(*arguments: Any) -> None:
             resume(*arguments)
             resumed.set()
 
-        monkeypatch.setattr(Engine, "_deliver", deliver_after_the_jump)
+        monkeypatch.setattr(Engine, "_add_writer_turn", add_turn_after_the_jump)
         monkeypatch.setattr(Engine, "_resume", tell)
         with FaultServer(faults.answer()) as server:
             target = every_second(server, interval_seconds=2, lag_seconds=2)

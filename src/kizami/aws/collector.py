@@ -21,7 +21,7 @@ from kizami.core.config import Config
 from kizami.core.errors import InvalidInput, KizamiError
 from kizami.core.logs import use_json_logs
 from kizami.core.messages import MetricRecord, ScheduleMessage, read_message
-from kizami.core.ports import MetricStore, PutOutcome
+from kizami.core.ports import PutOutcome, RecordStore
 from kizami.core.redaction import KNOWN
 from kizami.core.slots import format_instant, shift
 from kizami.core.targets.target import Target
@@ -38,7 +38,7 @@ class Collection:
 
     config: Config
     http: HttpClient
-    store: MetricStore
+    store: RecordStore
     time_left: TimeLeft
 
 

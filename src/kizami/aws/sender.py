@@ -13,7 +13,7 @@ from kizami.aws.settings import sender_settings
 from kizami.aws.store.sqs_queue import QueueNotFound, SqsQueue
 from kizami.core.errors import ConfigurationError, InvalidInput, KizamiError, QueueError
 from kizami.core.logs import use_json_logs
-from kizami.core.ports import FailedSend, Queue
+from kizami.core.ports import FailedSend, MessageSender
 from kizami.core.sender import PlannedMessage, plan_all
 from kizami.core.slots import format_instant, parse_instant
 
@@ -50,7 +50,7 @@ def read_trigger_time(event: Mapping[str, Any]) -> datetime:
     return parse_instant(event["time"], "time")
 
 
-def send_plan(plan: Sequence[PlannedMessage], queue: Queue) -> dict[str, int]:
+def send_plan(plan: Sequence[PlannedMessage], queue: MessageSender) -> dict[str, int]:
     """Send `plan`, then once more what failed; every message is logged (Requirements 7.3, 7.4).
 
     QueueError when not one message got through: the invocation then counts as failed and is repeated.
@@ -68,7 +68,7 @@ def send_plan(plan: Sequence[PlannedMessage], queue: Queue) -> dict[str, int]:
     return {"sent": len(plan) - len(failed), "failed": len(failed)}
 
 
-def _try_to_send(entries: Sequence[PlannedMessage], queue: Queue) -> list[FailedSend]:
+def _try_to_send(entries: Sequence[PlannedMessage], queue: MessageSender) -> list[FailedSend]:
     try:
         return queue.send(entries)
     except QueueNotFound as error:

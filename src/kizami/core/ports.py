@@ -1,4 +1,4 @@
-"""The contracts between the core and what carries its decisions out: queue, stores, users API, clock.
+"""The contracts between the core and what carries its decisions out: sender, stores, users API, clock.
 
 Every implementation passes the shared suite in `tests/contract/`.
 """
@@ -28,20 +28,16 @@ class PutOutcome(Enum):
     DUPLICATE = "duplicate"
 
 
-class MetricStore(Protocol):
-    """One record a (metric, slot).
+class RecordStore(Protocol):
+    """Where the Collector's records go: one a (metric, slot).
 
     Duplicates: the first record of a slot stays as it is for ever; a later one changes nothing and is
-    DUPLICATE, also when two writers race. Order: `query` gives slots in ascending order.
-    Errors: StoreError for anything the store refuses or that keeps it from being reached; then the
-    record may or may not be there, and putting it again is safe.
+    DUPLICATE, also when two writers race. Errors: StoreError for anything the store refuses or that keeps it
+    from being reached; then the record may or may not be there, and putting it again is safe.
     """
 
     def put_if_absent(self, record: MetricRecord) -> PutOutcome:
         """Store the record unless its slot has one."""
-
-    def query(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
-        """The records of slots in [start, end)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,33 +48,15 @@ class FailedSend:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
-    """A message handed out: its raw body, how often it has been handed out, and the receipt to settle it by."""
+class MessageSender(Protocol):
+    """Where the Sender's messages go: a queue that hands each out at least once, from `delay_seconds` after it was
+    sent on.
 
-    body: str
-    receive_count: int
-    receipt: str
-
-
-class Queue(Protocol):
-    """A delayed queue with SQS semantics.
-
-    A message becomes due `delay_seconds` after sending. At least once: a received message is hidden for
-    the visibility timeout and comes back unless acknowledged; each receive is counted; one that has been
-    received as often as the limit allows becomes a dead letter instead of being handed out again.
-    Order: none is promised. Errors: QueueError when nothing could be done at all; a partial failure is
-    the return value of `send`.
+    Errors: QueueError when nothing could be sent at all; a partial failure is the return value.
     """
 
     def send(self, entries: Sequence[PlannedMessage]) -> list[FailedSend]:
         """Send all, in the fewest calls; the answer lists those that were not taken."""
-
-    def receive(self, limit: int) -> list[Received]:
-        """Up to `limit` due messages, hidden from others until the visibility timeout."""
-
-    def acknowledge(self, received: Received) -> None:
-        """Done: the message goes away for good. A second acknowledgement does nothing."""
 
 
 class LockStore(Protocol):

@@ -11,7 +11,7 @@ import pytest
 
 from fakes.host_rooms import Rooms
 from fakes.ports import ManualClock
-from fakes.sqlite_metric_store import SqliteMetricStore
+from fakes.sqlite_records import SqliteRecords
 from kizami.core.epoch import EPOCH, to_ms, to_seconds
 from kizami.core.messages import MetricRecord, ScheduleMessage
 from kizami.core.sender import message_for_slot
@@ -94,7 +94,7 @@ class TestSending:
     def test_a_slot_that_is_stored_is_not_sent_again(
         self, queue: BackfillQueue, path: Path, connection: apsw.Connection
     ) -> None:
-        store = SqliteMetricStore(path)
+        store = SqliteRecords(path)
         store.put_if_absent(MetricRecord(TARGET.name, NOW, 1, NOW))
         store.close()
         assert queue.send_backfill([message(0), message(5)]) == 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from fakes.sqlite_metric_store import SqliteMetricStore
+from fakes.sqlite_records import SqliteRecords
 from kizami.core.errors import StoreError
 from kizami.core.messages import MetricRecord
 from kizami.core.ports import PutOutcome
@@ -33,20 +33,18 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[SqliteMetricStore]:
-    store = SqliteMetricStore(path, create=True)
+def store(path: Path) -> Iterator[SqliteRecords]:
+    store = SqliteRecords(path, create=True)
     yield store
     store.close()
 
 
-def test_one_of_two_racing_writers_stores_and_the_other_has_a_duplicate(
-    store: SqliteMetricStore, path: Path
-) -> None:
+def test_one_of_two_racing_writers_stores_and_the_other_has_a_duplicate(store: SqliteRecords, path: Path) -> None:
     outcomes: list[PutOutcome] = []
     start = threading.Barrier(2)
 
     def race(count: int) -> None:
-        own = SqliteMetricStore(path)
+        own = SqliteRecords(path)
         start.wait()
         outcomes.extend(own.put_if_absent(record(SLOT + timedelta(seconds=5 * n), count)) for n in range(50))
         own.close()
@@ -59,7 +57,7 @@ def test_one_of_two_racing_writers_stores_and_the_other_has_a_duplicate(
     assert outcomes.count(PutOutcome.STORED) == outcomes.count(PutOutcome.DUPLICATE) == 50
 
 
-def test_slots_of_a_finer_interval_than_before_are_found_too(store: SqliteMetricStore) -> None:
+def test_slots_of_a_finer_interval_than_before_are_found_too(store: SqliteRecords) -> None:
     slots = [datetime(2025, 12, 2, 10, 23, second, tzinfo=UTC) for second in (0, 30, 35, 37)]
     for slot in slots:
         store.put_if_absent(record(slot))
@@ -67,21 +65,21 @@ def test_slots_of_a_finer_interval_than_before_are_found_too(store: SqliteMetric
     assert [entry.slot for entry in found] == slots
 
 
-def test_records_survive_closing_and_opening_again(store: SqliteMetricStore, path: Path) -> None:
+def test_records_survive_closing_and_opening_again(store: SqliteRecords, path: Path) -> None:
     store.put_if_absent(record())
     store.close()
-    again = SqliteMetricStore(path)
+    again = SqliteRecords(path)
     assert again.put_if_absent(record()) is PutOutcome.DUPLICATE
     again.close()
 
 
-def test_a_negative_count_is_refused_as_a_store_error(store: SqliteMetricStore) -> None:
+def test_a_negative_count_is_refused_as_a_store_error(store: SqliteRecords) -> None:
     with pytest.raises(StoreError):
         store.put_if_absent(record(count=-1))
     assert store.put_if_absent(record(count=1)) is PutOutcome.STORED
 
 
-def test_the_file_itself_refuses_to_change_a_stored_slot(store: SqliteMetricStore, path: Path) -> None:
+def test_the_file_itself_refuses_to_change_a_stored_slot(store: SqliteRecords, path: Path) -> None:
     store.put_if_absent(record())
     with pytest.raises(apsw.ConstraintError, match="never changes"):
         open_database(path).execute("UPDATE slots SET count = 9")
@@ -91,11 +89,11 @@ def test_a_file_of_the_first_version_is_brought_up_to_date_with_its_rows(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "MIGRATIONS", MIGRATIONS[:1])
-    old = SqliteMetricStore(path, create=True)
+    old = SqliteRecords(path, create=True)
     old.put_if_absent(record())
     old.close()
     monkeypatch.undo()
-    new = SqliteMetricStore(path)
+    new = SqliteRecords(path)
     assert list(new.query("ai_response_count", SLOT, LATER)) == [record()]
     new.close()
     connection = open_database(path)
@@ -105,7 +103,7 @@ def test_a_file_of_the_first_version_is_brought_up_to_date_with_its_rows(
 
 
 def test_a_log_that_another_database_has_left_behind_is_not_taken_for_the_new_ones(
-    store: SqliteMetricStore, path: Path
+    store: SqliteRecords, path: Path
 ) -> None:
     store.put_if_absent(record())
     moved = path.rename(path.with_name("moved.db"))
@@ -120,12 +118,12 @@ def test_a_database_that_another_process_makes_at_the_same_time_is_not_replaced(
 ) -> None:
     def be_overtaken(path: Path) -> None:
         monkeypatch.undo()
-        first = SqliteMetricStore(path, create=True)
+        first = SqliteRecords(path, create=True)
         first.put_if_absent(record())
         first.close()
 
     monkeypatch.setattr(database, "_refuse_orphaned_log", be_overtaken)
-    second = SqliteMetricStore(path, create=True)
+    second = SqliteRecords(path, create=True)
     assert list(second.query("ai_response_count", SLOT, LATER)) == [record()]
     second.close()
 
@@ -146,9 +144,7 @@ def test_one_daemon_works_on_a_database_by_whatever_name(tmp_path: Path) -> None
         pass
 
 
-def test_a_copy_made_by_vacuum_is_used_like_the_file_it_was_made_from(
-    store: SqliteMetricStore, path: Path
-) -> None:
+def test_a_copy_made_by_vacuum_is_used_like_the_file_it_was_made_from(store: SqliteRecords, path: Path) -> None:
     """Such a copy has a rollback journal, with which readers and the daemon would hold up each other."""
     store.put_if_absent(record())
     copy = path.with_name("copy.db")

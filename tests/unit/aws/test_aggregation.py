@@ -26,11 +26,11 @@ from aws_here.local_aws import (
     lead_to,
     sqs_at,
 )
+from aws_here.read_queue import ReadSqsQueue
 from fakes.aggregation import user
 from fakes.fault_server import Behaviour, Exchange, FaultServer
 from kizami.aggregation.signing import ApiKey, sign
 from kizami.aws.aggregation import handler
-from kizami.aws.store.sqs_queue import SqsQueue
 from kizami.core.errors import ConfigurationError, InvalidInput
 from kizami.mock_api.server import MockServer
 from programs.daemon import wait_for
@@ -343,13 +343,13 @@ def test_a_message_that_is_none_is_a_failed_item_and_the_others_run(
     assert state.points_by_user() == {"u1": 1}
 
 
-def received_from(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> tuple[SqsQueue, dict[str, Any]]:
+def received_from(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> tuple[ReadSqsQueue, dict[str, Any]]:
     """A queue that hides messages for 90 minutes, and the event of one that it has handed out."""
     url = create_queue(endpoint, {"VisibilityTimeout": "5400"})
     monkeypatch.setenv("QUEUE_URL", url)
     monkeypatch.setenv("KIZAMI_AGGREGATION_RETRY_SECONDS", "0")
     sqs_at(endpoint).send_message(QueueUrl=url, MessageBody=PLAIN)
-    queue, event = SqsQueue(url), sqs_event(PLAIN)
+    queue, event = ReadSqsQueue(url), sqs_event(PLAIN)
     (event["Records"][0]["receiptHandle"],) = [received.receipt for received in queue.receive(1)]
     return queue, event
 

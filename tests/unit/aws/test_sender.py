@@ -13,10 +13,10 @@ import pytest
 import fakes.fault_server as faults
 from aws_here.lambda_events import LambdaContext, log_lines, scheduled_event
 from aws_here.local_aws import create_queue, lead_to
+from aws_here.read_queue import ReadSqsQueue
 from fakes.fault_server import Behaviour, Exchange, FaultServer, SeenRequest
 from kizami.aws.client.http_client import HttpAnswer, HttpClient, HttpRequest
 from kizami.aws.sender import handler
-from kizami.aws.store import sqs_queue
 from kizami.core.errors import ConfigurationError, InvalidInput, QueueError
 
 QUEUE_URL = "https://sqs.us-east-1.amazonaws.com/123456789012/schedule"
@@ -98,7 +98,7 @@ def test_the_messages_are_on_a_real_queue(moto_endpoint: str, monkeypatch: pytes
     url = create_queue(moto_endpoint)
     monkeypatch.setenv("QUEUE_URL", url)
     assert handler(scheduled_event(), LambdaContext(10)) == {"sent": 12, "failed": 0}
-    (received,) = sqs_queue.SqsQueue(url).receive(10)
+    (received,) = ReadSqsQueue(url).receive(10)
     assert json.loads(received.body)["from"] == "2025-12-02T10:23:00Z"
 
 

@@ -28,7 +28,7 @@ def dynamodb_client() -> JsonClient:
 
 
 class DynamoDbMetricStore:
-    """The MetricStore port on the table `AiResponseMetrics`; reads are consistent."""
+    """The RecordStore port on the table `AiResponseMetrics`, and its records read back; reads are consistent."""
 
     def __init__(self, table: str, time_left: TimeLeft = lambda: inf) -> None:
         self._table = table

@@ -1,4 +1,4 @@
-"""The queue on AWS: planned messages out to SQS in the fewest calls, messages in, and their acknowledgement."""
+"""The queue on AWS: planned messages out to SQS in the fewest calls; Lambda itself hands them to the functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kizami.aws.client.json_client import CALL_SECONDS, UNREACHABLE, AwsError, F
 from kizami.aws.invocation import TimeLeft
 from kizami.core.errors import QueueError, QueueUnreachable
 from kizami.core.messages import write_message
-from kizami.core.ports import FailedSend, Received
+from kizami.core.ports import FailedSend
 from kizami.core.sender import PlannedMessage
 
 MAX_BATCH = 10  # SQS's limit; ten of our messages stay far below its limit of bytes
@@ -33,7 +33,7 @@ def sqs_client() -> JsonClient:
 
 
 class SqsQueue:
-    """The Queue port on one SQS queue; visibility, redrive limit and dead letters are the queue's own."""
+    """The MessageSender port on one SQS queue; visibility, redrive limit and dead letters are the queue's own."""
 
     def __init__(self, url: str, time_left: TimeLeft = lambda: inf) -> None:
         self._url = url
@@ -71,25 +71,6 @@ class SqsQueue:
         except QueueError as error:
             return error
         return _not_taken(batch, answer)
-
-    def receive(self, limit: int) -> list[Received]:
-        """Up to `limit` due messages; SQS hands out ten a call at most, so until one is empty."""
-        received: list[Received] = []
-        while len(received) < limit:
-            parameters = {
-                "MaxNumberOfMessages": min(MAX_BATCH, limit - len(received)),
-                "AttributeNames": ["ApproximateReceiveCount"],
-                "WaitTimeSeconds": 0,
-            }
-            messages = self.call("ReceiveMessage", parameters).get("Messages", ())
-            if not messages:
-                break
-            received += map(_received, messages)
-        return received
-
-    def acknowledge(self, received: Received) -> None:
-        """Delete the message; SQS takes a second deletion without complaint."""
-        self.call("DeleteMessage", {"ReceiptHandle": received.receipt})
 
     def hide(self, receipt: str, seconds: int) -> None:
         """Let a received message come back after so long, instead of the queue's visibility timeout."""
@@ -131,11 +112,3 @@ def _not_taken(batch: Batch, answer: Fields) -> list[FailedSend]:
         for number, entry in enumerate(batch)
         if str(number) not in taken
     ]
-
-
-def _received(message: Fields) -> Received:
-    return Received(
-        body=message["Body"],
-        receive_count=int(message["Attributes"]["ApproximateReceiveCount"]),
-        receipt=message["ReceiptHandle"],
-    )

@@ -104,7 +104,7 @@ class LiveView:
                 read_at = 0.0
                 while not self._closing.wait(_REFRESH_SECONDS):
                     # Reading takes longer for many targets, and must not become a burden.
-                    if time.monotonic() - read_at >= len(self._engine.polled) / _TARGETS_A_SECOND:
+                    if time.monotonic() - read_at >= len(self._engine.targets) / _TARGETS_A_SECOND:
                         numbers = self._read(home)
                         read_at = time.monotonic()
                     self._live.update(self._picture(numbers), refresh=True)
@@ -122,14 +122,14 @@ class LiveView:
 
     def _read(self, home: Home) -> Numbers:
         now = SystemClock().now()
-        targets = home.targets([target.name for target in self._engine.polled])
+        targets = home.targets([target.name for target in self._engine.targets])
         return Numbers(read_coverage(home, targets, HOUR, now), home.queue_depth(now))
 
     def _picture(self, numbers: Numbers) -> Group:
         facts = Facts(
             self._database,
-            targets=len(self._engine.polled),
-            failing=self._engine.collecting.failures.failing,
+            targets=len(self._engine.targets),
+            failing=self._engine.failing,
             up_seconds=int(time.monotonic() - self._started),
             lateness=lateness_of(sorted(Counter(self._late).items())),
             numbers=numbers,

@@ -1,4 +1,4 @@
-"""Targets in service: what the loop needs to know about each target that is polled now."""
+"""Active targets: what the loop needs to know about each target that is polled now."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _QUANTUM_MS = 20  # polls due within one quantum leave together: fewer wake-ups,
 
 @dataclass(frozen=True, slots=True)
 class ActiveTarget:
-    """A target in service: its id, its place within the interval, its host, and how requests to it are made."""
+    """A target that is polled: its id, its place within the interval, its host, and how its requests are made."""
 
     target: Target
     metric_id: int
@@ -56,23 +56,23 @@ def activate_targets(
             known = register_targets(connection, headers, now)
     finally:
         connection.close()
-    service = (_polled(target, known[target.name].id, lines, spread=spread) for target, lines in headers.items())
-    return {polled.metric_id: polled for polled in service}
+    found = (_active(target, known[target.name].id, lines, spread=spread) for target, lines in headers.items())
+    return {active.metric_id: active for active in found}
 
 
-def waiting_limits(service: Iterable[ActiveTarget], options: Options) -> dict[str, int]:
+def waiting_limits(targets: Iterable[ActiveTarget], options: Options) -> dict[str, int]:
     """How many slots each host may have waiting to be tried again: more than wait for one that fails at once."""
     waits = sum(longest_delay_seconds(n, options.retry_seconds) for n in range(1, options.receive_limit))
     polls: dict[str, float] = {}
-    for polled in service:
-        target = polled.target
+    for active in targets:
+        target = active.target
         attempts = waits + options.receive_limit * target.timeout_seconds
         seconds = min(max(_WAITING_SECONDS, attempts * 1.25), _MOST_WAITING_SECONDS)
-        polls[polled.host] = polls.get(polled.host, 0.0) + seconds / target.interval_seconds
+        polls[active.host] = polls.get(active.host, 0.0) + seconds / target.interval_seconds
     return {host: max(LEAST_WAITING, math.ceil(slots)) for host, slots in polls.items()}
 
 
-def _polled(target: Target, metric_id: int, headers: tuple[str, ...], *, spread: bool) -> ActiveTarget:
+def _active(target: Target, metric_id: int, headers: tuple[str, ...], *, spread: bool) -> ActiveTarget:
     return ActiveTarget(
         target=target,
         metric_id=metric_id,

@@ -1,4 +1,4 @@
-"""What is to be asked when: the live messages in hand, by their moment (no I/O)."""
+"""What is to be asked when: the live messages that were handed out ahead of time, by their moment (no I/O)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Catching up: after a stop, a crash, a sleep or a jump of the clock, what was missed goes onto the queue.
 
-It runs on a thread of its own and through the same door as `kizami backfill`. It puts slots on the queue only
+It runs on a thread of its own and the same way as `kizami backfill`. It puts slots on the queue only
 as fast as they are asked for, target by target, so the queue stays small and live slots stay on time, and one
 target that does not answer holds up no other.
 """

@@ -1,6 +1,6 @@
 """The daemon's loop: it owns time and sockets, while the writer's thread owns the disk.
 
-    planner ──▶ writer ══▶ queue (SQLite) ══▶ writer ──▶ loop: at its moment ──▶ Collecting ──▶ API
+    Sender ──▶ writer ══▶ queue (SQLite) ══▶ writer ──▶ agenda: at its moment ──▶ Collector ──▶ API
                   ▲                                                                  │
                   └──────── row + acknowledgement, or a retry, or a dead letter ◀────┘
 
@@ -45,12 +45,12 @@ BEHIND_MS = 1000  # live messages wait for longer: nothing else is asked for unt
 
 _TURN_SECONDS = 0.5
 _PLAN_LIMIT = 20_000  # rows still to be written above which planning waits, so that no transaction takes long
-_HOUSEKEEPING_MS = 1000
+_UPKEEP_MS = 1000
 _GC_THRESHOLD = 50_000
 # What is in flight has so long to come in when it stops; with the rest a stop is over within two seconds.
 _GRACE_SECONDS = 0.7
 # The disk has so long, twice, for a transaction that takes milliseconds: whoever cut it short would leave rows
-# that are stored and not shown, and messages in hands that are gone.
+# that are stored and not shown, and messages handed out to nobody.
 _DISK_SECONDS = 5.0
 
 logger = logging.getLogger(__name__)
@@ -92,37 +92,37 @@ class Engine:
         self.show = show
         self._new_config = new_config
         self._live = live
-        self._put_off: Config | None = None
-        self._service: dict[int, ActiveTarget] = {}
+        self._postponed: Config | None = None  # it could not be applied while nothing could be written
+        self._active: dict[int, ActiveTarget] = {}
         self._names: dict[int, str] = {}  # also of those that have left: their last answers may still come in
         self._plan: set[PlanKey] = set()
         self._agenda = Agenda()
-        self._in_hand: set[SlotKey] = set()
-        self._deliveries: deque[WriterTurn] = deque()
+        self._held: set[SlotKey] = set()  # the messages handed out to this loop and not settled yet
+        self._writer_turns: deque[WriterTurn] = deque()
         self._stopping = False
         self._wakeup = WakeUp()
         self._fetcher = Fetcher(self._wakeup)
-        self._collecting = Collector(self._fetcher, options, clock)
+        self._collector = Collector(self._fetcher, options, clock)
         limits = QueueLimits(options.visibility_seconds, options.backfill_per_second)
-        self._writer = Writer(path, clock, limits, self._deliver, self._collecting)
+        self._writer = Writer(path, clock, limits, self._add_writer_turn, self._collector)
         self._catch_up = CatchUp(path, clock)
         now_ms = clock.milliseconds()
-        self._planner = Sender([], now_ms)
+        self._sender = Sender([], now_ms)
         self._clocks_ms = now_ms, time.monotonic() * 1000
         self._upkeep_ms = now_ms
 
     @property
-    def collecting(self) -> Collector:
-        """Its counts and failures, for whoever shows them."""
-        return self._collecting
+    def targets(self) -> list[Target]:
+        """The targets that are polled now."""
+        return [active.target for active in self._active.values()]
 
     @property
-    def polled(self) -> list[Target]:
-        """The targets in service."""
-        return [polled.target for polled in self._service.values()]
+    def failing(self) -> int:
+        """How many of them failed last time."""
+        return self._collector.failures.failing
 
     def run(self, config: Config) -> None:
-        """Poll until `stop`; then everything in hand is settled or back on the queue."""
+        """Poll until `stop`; then every message that was handed out is settled or back on the queue."""
         try:
             self._open(config)
             while not self._stopping:
@@ -137,8 +137,8 @@ class Engine:
 
     def _open(self, config: Config) -> None:
         now_ms = int(self._clock.milliseconds())
-        self._enter(config, now_ms)
-        # Whoever had these in hand is dead, because there is one daemon a database.
+        self._apply(config, now_ms)
+        # Whoever these were handed out to is dead, because there is one daemon a database.
         self._writer.run_now(lambda connection: statements.release_all(connection, now_ms))
         self._writer.run_now(lambda connection: statements.demote_late(connection, now_ms - LATE_MS))
         self._clocks_ms = self._clock.milliseconds(), time.monotonic() * 1000
@@ -150,92 +150,90 @@ class Engine:
         gc.freeze()
         gc.set_threshold(_GC_THRESHOLD)
 
-    def _enter(self, config: Config, now_ms: int) -> None:
-        service = activate_targets(
-            self._path, config.enabled_targets, self._clock.now(), spread=self._options.spread
-        )
-        self._service = service
-        self._names |= {number: polled.target.name for number, polled in service.items()}
-        self._collecting.serve(service)
+    def _apply(self, config: Config, now_ms: int) -> None:
+        targets = config.enabled_targets
+        self._active = activate_targets(self._path, targets, self._clock.now(), spread=self._options.spread)
+        self._names |= {number: active.target.name for number, active in self._active.items()}
+        self._collector.use_targets(self._active)
         if self._live:
             self._drop_unplanned()
         self._plan_anew(now_ms)
 
     def _drop_unplanned(self) -> None:
         """What was planned for targets as they were, in this run or the last, would take the new plan's place."""
-        plan = self._plan = {polled.plan_key for polled in self._service.values()}
-        in_hand = list(self._agenda.clear())
-        self._in_hand.difference_update(taken.key for taken in in_hand)
-        for taken in in_hand:
+        plan = self._plan = {active.plan_key for active in self._active.values()}
+        waiting = list(self._agenda.clear())
+        self._held.difference_update(taken.key for taken in waiting)
+        for taken in waiting:
             self._accept(taken)
         now_ms = int(self._clock.milliseconds())
         self._change(lambda connection: statements.drop_unplanned(connection, plan, now_ms))
 
     def _plan_anew(self, now_ms: int) -> None:
-        """Ticks after this moment are the planner's, those before it catch-up's."""
+        """Ticks after this moment are the Sender's, those before it catch-up's."""
         if not self._live:
             return
-        self._planner = Sender(list(self._service.values()), now_ms)
+        self._sender = Sender(list(self._active.values()), now_ms)
         # Messages may be on their way off the queue: whoever looked now would take their slots for pending.
-        begin = partial(self._catch_up.begin, self.polled, from_ms(now_ms))
-        self._collecting.work.afterwards.append(begin)
+        begin = partial(self._catch_up.begin, self.targets, from_ms(now_ms))
+        self._collector.batch.afterwards.append(begin)
 
     def _turn(self) -> None:
         now_ms = self._clock.milliseconds()
         self._watch_clocks(now_ms)
         if self._writer.backlog < _PLAN_LIMIT:
-            self._collecting.work.sent += self._planner.next_rows(now_ms)
+            self._collector.batch.sent += self._sender.next_rows(now_ms)
         self._ask_live(now_ms)
         for finished in self._fetcher.wait(self._pause_seconds()):
-            self._collecting.settle(finished)
-        self._read_deliveries()
-        if not 0 <= now_ms - self._upkeep_ms < _HOUSEKEEPING_MS:
+            self._collector.settle(finished)
+        self._read_writer_turns()
+        if not 0 <= now_ms - self._upkeep_ms < _UPKEEP_MS:
             self._upkeep(now_ms)
         self._hand_over()
 
     def _ask_live(self, now_ms: float) -> None:
         """Ask for what is due; what is too late goes back, to be backfill, so that those in time stay so."""
-        self._collecting.is_behind = now_ms - (self._agenda.next_ms or now_ms) > BEHIND_MS
+        self._collector.is_behind = now_ms - (self._agenda.next_ms or now_ms) > BEHIND_MS
         for taken in self._agenda.due(now_ms):
             if taken.due_ms < now_ms - LATE_MS:
-                self._collecting.give_back(taken)
+                self._collector.give_back(taken)
             else:
-                self._collecting.ask(taken)
+                self._collector.ask(taken)
 
     def _pause_seconds(self) -> float:
         now_ms = self._clock.milliseconds()
-        if self._planner.has_more(now_ms) and self._writer.backlog < _PLAN_LIMIT:
+        if self._sender.has_more(now_ms) and self._writer.backlog < _PLAN_LIMIT:
             return 0
         next_ms = self._agenda.next_ms
         return _TURN_SECONDS if next_ms is None else min(_TURN_SECONDS, (next_ms - now_ms) / 1000)
 
     def _hand_over(self) -> None:
-        if self._collecting.work:
-            self._writer.submit(self._collecting.work)
-            self._collecting.work = WriteBatch()
+        if self._collector.batch:
+            self._writer.submit(self._collector.batch)
+            self._collector.batch = WriteBatch()
 
     def _change(self, change: Change) -> None:
         """Have it done after all that there was to be written until now, and before all that comes."""
         self._hand_over()
-        self._collecting.work.changes.append(change)
+        self._collector.batch.changes.append(change)
 
     def _upkeep(self, now_ms: float) -> None:
         self._upkeep_ms = now_ms
-        self._collecting.upkeep(now_ms)
+        self._collector.upkeep(now_ms)
         if not self._writer.alive:
             raise StoreError(f"{self._path}: writing has stopped; the log says why")
         if not self._writer.file_in_place:
             raise StoreError(f"{self._path}: was moved away or deleted while it was written; start again")
-        config = self._new_config() or (None if self._writer.in_trouble else self._put_off)
+        config = self._new_config() or (None if self._writer.in_trouble else self._postponed)
         if config is not None:
             self._reload(config, int(now_ms))
 
     def _reload(self, config: Config, now_ms: int) -> None:
-        self._put_off = None
+        self._postponed = None
         try:
-            self._enter(config, now_ms)
+            self._apply(config, now_ms)
         except StoreError as error:
-            self._put_off = config
+            self._postponed = config
             logger.error(
                 "the new configuration has to wait", extra={"event": "config.postponed", "reason": str(error)}
             )
@@ -247,7 +245,7 @@ class Engine:
         else:
             logger.info(
                 "the new configuration is in force",
-                extra={"event": "config.applied", "targets": len(self._service)},
+                extra={"event": "config.applied", "targets": len(self._active)},
             )
 
     def _watch_clocks(self, now_ms: float) -> None:
@@ -255,7 +253,7 @@ class Engine:
         self._clocks_ms = now_ms, time.monotonic() * 1000
         elapsed_ms = self._clocks_ms[1] - monotonic_ms
         jumped_ms = now_ms - wall_ms - elapsed_ms
-        if abs(jumped_ms) > JUMP_MS or elapsed_ms > STALL_MS or self._planner.is_behind(now_ms):
+        if abs(jumped_ms) > JUMP_MS or elapsed_ms > STALL_MS or self._sender.is_behind(now_ms):
             self._resume(int(now_ms), round(jumped_ms) if abs(jumped_ms) > JUMP_MS else 0, elapsed_ms)
 
     def _resume(self, now_ms: int, jumped_ms: int, elapsed_ms: float) -> None:
@@ -267,38 +265,38 @@ class Engine:
         }
         logger.warning("time did not go on evenly; planning anew", extra=details)
         for taken in self._agenda.clear():
-            self._collecting.give_back(taken)
+            self._collector.give_back(taken)
         if jumped_ms:
             self._change(lambda connection: statements.shift_waiting(connection, now_ms, jumped_ms))
         self._change(lambda connection: statements.demote_late(connection, now_ms - LATE_MS))
         self._plan_anew(now_ms)
 
-    def _deliver(self, delivery: WriterTurn) -> None:
+    def _add_writer_turn(self, turn: WriterTurn) -> None:
         """Called on the writer's thread."""
-        self._deliveries.append(delivery)
+        self._writer_turns.append(turn)
         self._wakeup.wake()
 
-    def _read_deliveries(self) -> None:
-        while self._deliveries:
-            delivery = self._deliveries.popleft()
-            self._in_hand.difference_update(delivery.written.settled())
-            for call in delivery.written.afterwards:
+    def _read_writer_turns(self) -> None:
+        while self._writer_turns:
+            turn = self._writer_turns.popleft()
+            self._held.difference_update(turn.written.settled())
+            for call in turn.written.afterwards:
                 call()
-            if self.show and delivery.written.stored:
-                self.show([self._as_shown(row) for row in delivery.written.stored])
-            for taken in delivery.taken:
+            if self.show and turn.written.stored:
+                self.show([self._as_shown(row) for row in turn.written.stored])
+            for taken in turn.taken:
                 self._accept(taken)
 
     def _accept(self, taken: TakenMessage) -> None:
         key = taken.key
         # Handed out a second time: its visibility ran out meanwhile, or the first time could not be written.
-        if key in self._in_hand or self._is_unplanned(taken):
+        if key in self._held or self._is_unplanned(taken):
             return
-        self._in_hand.add(key)
+        self._held.add(key)
         if self._stopping:
-            self._collecting.give_back(taken)
+            self._collector.give_back(taken)
         elif taken.priority != LIVE:
-            self._collecting.ask(taken)
+            self._collector.ask(taken)
         else:
             self._agenda.add(taken)
 
@@ -314,13 +312,13 @@ class Engine:
     def _close(self) -> None:
         self._stopping = True
         self._catch_up.close()
-        self._writer.hold(_DISK_SECONDS)
+        self._writer.stop_handing_out(_DISK_SECONDS)
         for taken in self._agenda.clear():
-            self._collecting.give_back(taken)
-        self._collecting.finish(_GRACE_SECONDS)
-        self._read_deliveries()
+            self._collector.give_back(taken)
+        self._collector.finish(_GRACE_SECONDS)
+        self._read_writer_turns()
         self._hand_over()
         self._writer.close(_DISK_SECONDS)
-        self._read_deliveries()
+        self._read_writer_turns()
         self._fetcher.close()
         self._wakeup.close()

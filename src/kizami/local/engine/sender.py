@@ -23,8 +23,8 @@ _CHUNK = 32  # targets planned in one go, about a millisecond of work
 class Sender:
     """Plans minute after minute, from the first tick after `start_ms` on."""
 
-    def __init__(self, polled: Sequence[ActiveTarget], start_ms: float) -> None:
-        self._polled = sorted(polled, key=lambda each: each.metric_id)
+    def __init__(self, active: Sequence[ActiveTarget], start_ms: float) -> None:
+        self._targets = sorted(active, key=lambda each: each.metric_id)
         self._start_ms = start_ms
         self._minute_ms = int(start_ms // MINUTE_MS) * MINUTE_MS
         self._planned = 0  # of the targets, for that minute
@@ -34,17 +34,17 @@ class Sender:
         count = min(self._wanted(now_ms) - self._planned, _CHUNK)
         if count <= 0:
             return []
-        chunk = self._polled[self._planned : self._planned + count]
-        rows = [row for polled in chunk for row in self._rows(polled)]
+        chunk = self._targets[self._planned : self._planned + count]
+        rows = [row for active in chunk for row in self._rows(active)]
         self._planned += count
-        if self._planned == len(self._polled):
+        if self._planned == len(self._targets):
             self._minute_ms += MINUTE_MS
             self._planned = 0
         return rows
 
     def is_behind(self, now_ms: float) -> bool:
         """Whether a minute has passed that is not planned: its slots are catch-up's by then."""
-        return bool(self._polled) and now_ms >= self._minute_ms + MINUTE_MS
+        return bool(self._targets) and now_ms >= self._minute_ms + MINUTE_MS
 
     def has_more(self, now_ms: float) -> bool:
         """Whether `next_rows` would give some at once."""
@@ -53,13 +53,13 @@ class Sender:
     def _wanted(self, now_ms: float) -> int:
         """How many targets should have their messages of the minute by now; all of them once it has begun."""
         share = (now_ms - (self._minute_ms - MINUTE_MS)) / _READY_MS
-        return min(len(self._polled), int(share * len(self._polled)) + 1) if share > 0 else 0
+        return min(len(self._targets), int(share * len(self._targets)) + 1) if share > 0 else 0
 
-    def _rows(self, polled: ActiveTarget) -> list[SentRow]:
-        seconds, offset_ms = polled.target.interval_seconds, polled.offset_ms
+    def _rows(self, active: ActiveTarget) -> list[SentRow]:
+        seconds, offset_ms = active.target.interval_seconds, active.offset_ms
         return [
-            SentRow(slot, polled.metric_id, seconds, tick_ms + offset_ms)
-            for slot, tick_ms in _ticks(self._minute_ms, seconds, polled.target.lag_seconds)
+            SentRow(slot, active.metric_id, seconds, tick_ms + offset_ms)
+            for slot, tick_ms in _ticks(self._minute_ms, seconds, active.target.lag_seconds)
             if tick_ms > self._start_ms
         ]
 

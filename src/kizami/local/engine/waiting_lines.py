@@ -33,7 +33,7 @@ class HostRoom(Protocol):
         """Where the metric's requests go; None if it is not polled: its messages wait."""
 
     def old_room(self, host: str) -> int:
-        """How many more retried and backfilled messages of the host can be taken in hand."""
+        """How many more retried and backfilled messages of the host can be handed out."""
 
     def waiting_limit(self, host: str) -> int:
         """How many retried messages of the host may wait."""

@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WriterTurn:
-    """What the writer has for the loop: messages handed out, and the work that is durable now."""
+    """What the writer has for the loop: messages handed out, and what is durable now."""
 
     taken: list[TakenMessage]
     written: WriteBatch
@@ -57,21 +57,21 @@ class QueueLimits:
 
 
 class Writer:
-    """Owns the connection that writes. `deliver` is called on the writer's thread; `room` says how many retried
-    and backfilled messages the loop can take."""
+    """Owns the connection that writes. `report` is called on the writer's thread, for each turn that has something
+    for the loop; `room` says how many retried and backfilled messages the loop can take."""
 
     def __init__(
         self,
         path: Path,
         clock: WallClock,
         limits: QueueLimits,
-        deliver: Callable[[WriterTurn], None],
+        report: Callable[[WriterTurn], None],
         room: HostRoom,
     ) -> None:
         self._path = path
         self._clock = clock
         self._limits = limits
-        self._deliver = deliver
+        self._report = report
         self._connection = open_database(path, create=True)
         self._file = _identity(path)
         self._log_watch = LogWatch(path)
@@ -82,18 +82,18 @@ class Writer:
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._busy = threading.Lock()
-        self._holding = False
+        self._handing_out = True
         self._trouble: str | None = None
-        self._old_lines = WaitingLines(room, limits.old_per_second, clock.milliseconds())
+        self._waiting_lines = WaitingLines(room, limits.old_per_second, clock.milliseconds())
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
-    def submit(self, work: WriteBatch) -> None:
-        """Hand work over; it is durable when it comes back in a Delivery."""
-        self._submitted += len(work)
-        self._handed_over.append(work)
+    def submit(self, batch: WriteBatch) -> None:
+        """Hand a batch over; it is durable when it comes back in a WriterTurn."""
+        self._submitted += len(batch)
+        self._handed_over.append(batch)
         if not self._wake.is_set():
             self._wake.set()
 
@@ -127,9 +127,9 @@ class Writer:
         with sqlite_errors(StoreError, self._path), transaction(self._connection):
             change(self._connection)
 
-    def hold(self, timeout_seconds: float) -> None:
+    def stop_handing_out(self, timeout_seconds: float) -> None:
         """Hand out nothing more. When this returns, what was handed out has been delivered."""
-        self._holding = True
+        self._handing_out = False
         if self._busy.acquire(timeout=timeout_seconds):
             self._busy.release()
 
@@ -165,19 +165,19 @@ class Writer:
         now_ms = int(self._clock.milliseconds())
         with self._busy:
             try:
-                delivery = self._write_and_take(now_ms)
+                turn = self._write_and_take(now_ms)
             except apsw.Error as error:
                 self._complain(error)
-                delivery = WriterTurn(self._look(now_ms), WriteBatch())
-            if delivery.taken or delivery.written:
-                self._deliver(delivery)
+                turn = WriterTurn(self._due_in_trouble(now_ms), WriteBatch())
+            if turn.taken or turn.written:
+                self._report(turn)
 
-    def _gather(self, work: WriteBatch) -> None:
-        """One batch is cheaper than two, but an errand must find what was handed over before it, and no more."""
-        if self._unwritten and not work.changes:
-            self._unwritten[-1].absorb(work)
+    def _gather(self, batch: WriteBatch) -> None:
+        """One batch is cheaper than two, but a change must find what was handed over before it, and no more."""
+        if self._unwritten and not batch.changes:
+            self._unwritten[-1].absorb(batch)
         else:
-            self._unwritten.append(work)
+            self._unwritten.append(batch)
 
     def _write_and_take(self, now_ms: int) -> WriterTurn:
         due = self._due(now_ms)
@@ -186,16 +186,16 @@ class Writer:
         hidden_until_ms = now_ms + LOOK_AHEAD_MS + round(self._limits.visibility_seconds * 1000)
         with transaction(self._connection):
             if self._unwritten:
-                for work in self._unwritten:
-                    work.write(self._connection, now_ms)
+                for batch in self._unwritten:
+                    batch.write(self._connection, now_ms)
                 statements.demote_late(self._connection, now_ms - LATE_MS)
-                self._old_lines.bury_overflow(self._connection, now_ms)
+                self._waiting_lines.bury_overflow(self._connection, now_ms)
                 due = self._due(now_ms)
             statements.hand_out(self._connection, due, hidden_until_ms)
-        self._old_lines.served(due)
+        self._waiting_lines.served(due)
         written, *later = self._unwritten or [WriteBatch()]
-        for work in later:
-            written.absorb(work)
+        for batch in later:
+            written.absorb(batch)
         self._unwritten = []
         self._written += len(written)
         self._recover(written)
@@ -203,20 +203,20 @@ class Writer:
 
     def _due(self, now_ms: int) -> list[TakenMessage]:
         """Live messages ahead of their moment, then retried and backfilled ones as far as there is room."""
-        if self._holding:
+        if not self._handing_out:
             return []
         live = statements.live_by(self._connection, now_ms + LOOK_AHEAD_MS, _LIVE_LIMIT)
-        return live + self._old_lines.choose(self._connection, now_ms)
+        return live + self._waiting_lines.choose(self._connection, now_ms)
 
-    def _look(self, now_ms: int) -> list[TakenMessage]:
+    def _due_in_trouble(self, now_ms: int) -> list[TakenMessage]:
         """What is due while nothing can be written: from the file, and from plans that are not yet in it."""
-        if self.overloaded or self._holding:
+        if self.overloaded or not self._handing_out:
             return []
         until_ms = now_ms + LOOK_AHEAD_MS
         planned = [
             TakenMessage(row.slot, row.metric_id, row.seconds, LIVE, row.due_ms, attempts=0)
-            for work in self._unwritten
-            for row in work.sent
+            for batch in self._unwritten
+            for row in batch.sent
             if row.due_ms <= until_ms
         ]
         try:
@@ -238,11 +238,11 @@ class Writer:
             )
         self._trouble = trouble
 
-    def _recover(self, work: WriteBatch) -> None:
+    def _recover(self, batch: WriteBatch) -> None:
         if self._trouble:
             logger.warning(
                 "the database can be written again",
-                extra={"event": "database.writable", "written": len(work.stored)},
+                extra={"event": "database.writable", "written": len(batch.stored)},
             )
         self._trouble = None
 

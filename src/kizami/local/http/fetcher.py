@@ -6,7 +6,7 @@ followed and nothing is decompressed, so an answer can neither take longer nor g
 
     start ──▶ a connection that is kept, or one of those that are not (connections.py) ──▶ libcurl ──▶ wait
                  ▲                                                                          │
-                 └── with its addresses ◀── the host's name is looked up (names.py) ◀── a new connection is needed
+                 └── with its addresses ◀── its name is looked up (host_names.py) ◀── a new connection is needed
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Finished(NamedTuple):
 
 
 class Fetcher:
-    """The requests in flight; `wait` also returns early when somebody rings the `wakeup`.
+    """The requests in flight; `wait` also returns early when somebody calls `wakeup.wake`.
 
     `files` is how many descriptors there are, if not as many as the system allows.
     """

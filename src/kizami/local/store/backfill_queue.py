@@ -1,4 +1,4 @@
-"""The door through which past slots come onto the queue: for catching up, for verbs and for the dashboard.
+"""How past slots come onto the queue: for catching up, for verbs and for the dashboard.
 
 A slot is on the queue once. Sending one that is stored, pending or dead already changes nothing, so planning a
 minute twice, a clock that jumps back or a repeated backfill never ask for anything a second time.

@@ -74,7 +74,7 @@ CREATE TABLE messages (
     visible_ms INTEGER NOT NULL,                -- handed out from here on
     sent_ms    INTEGER NOT NULL,
     receives   INTEGER NOT NULL DEFAULT 0,      -- requests that were sent for it
-    held       INTEGER NOT NULL DEFAULT 0,      -- 1 while somebody has it in hand
+    held       INTEGER NOT NULL DEFAULT 0,      -- 1 while it is handed out
     last_error TEXT,
     PRIMARY KEY (slot, metric_id)
 ) STRICT, WITHOUT ROWID;

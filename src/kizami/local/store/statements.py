@@ -245,7 +245,7 @@ def shift_waiting(connection: apsw.Connection, now_ms: int, by_ms: int) -> None:
 def drop_unplanned(connection: apsw.Connection, plan: Collection[PlanKey], now_ms: int) -> None:
     """Take off the queue what is not part of the plan (any more): its slots are missing from then on.
 
-    A retried or backfilled message need only be of the plan's metrics and intervals. One in somebody's hands
+    A retried or backfilled message need only be of the plan's metrics and intervals. One that is handed out
     goes too: its answer can still be stored. What was redriven is a dead letter again, with its reason.
     """
     _drop(connection, _UNPLANNED, json.dumps(list(plan)), now_ms)

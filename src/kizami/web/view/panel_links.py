@@ -1,4 +1,4 @@
-"""Each panel's twins: its JSON, its CSV, and the command line that prints the same (pure)."""
+"""The links of each panel: its JSON, its CSV, and the command line that prints the same (pure)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PanelLinks:
 def panel_links(
     view: View, metric: str | None, company: str | None, now: datetime, options: Mapping[str, str]
 ) -> dict[str, PanelLinks]:
-    """The twins of every panel of a page that shows `metric`; `options` lead the command to the same home."""
+    """The links of every panel of a page that shows `metric`; `options` lead the command to the same home."""
     grid_start, grid_end = grid_window(view.held_at or now, view.minutes)
     zoom = _zoom(view)
     grid = _between(grid_start, grid_end) if view.held_at else {"last": f"{view.minutes}m"}
@@ -42,7 +42,7 @@ def panel_links(
     }
     listed = {name: value for name, value in view.query().items() if name in ("search", "condition")}
     queries = {"chart": of_metric | zoom, "slots": of_metric | grid, "targets": listed}
-    return {panel: _twins(panel, queries.get(panel, {}), line) for panel, line in lines.items()}
+    return {panel: _links(panel, queries.get(panel, {}), line) for panel, line in lines.items()}
 
 
 def _zoom(view: View) -> dict[str, str]:
@@ -53,7 +53,7 @@ def _between(start: datetime, end: datetime) -> dict[str, str]:
     return {"from": format_second(start), "to": format_second(end)}
 
 
-def _twins(panel: str, query: dict[str, str], command: str) -> PanelLinks:
+def _links(panel: str, query: dict[str, str], command: str) -> PanelLinks:
     json_url = f"/api/v1/{panel}" + (f"?{urlencode(query)}" if query else "")
     # The chart's points are for drawing; who wants a table wants the records themselves.
     path = "records" if panel == "chart" else panel

@@ -20,7 +20,7 @@ from kizami.local.engine.host_limits import (
     SILENT_AFTER,
     SILENT_LIVE,
     Entry,
-    Hosts,
+    HostLimits,
 )
 from kizami.local.http.fetcher import RequestProfile
 from kizami.local.http.secrets import resolve_headers
@@ -45,23 +45,25 @@ class TestBackoff:
 
 
 class TestHosts:
-    def enter(self, hosts: Hosts[str], host: str, request: str, *, live: bool = True, now_ms: float = 0) -> Entry:
+    def enter(
+        self, hosts: HostLimits[str], host: str, request: str, *, live: bool = True, now_ms: float = 0
+    ) -> Entry:
         return hosts.enter(host, request, live=live, now_ms=now_ms)
 
     def test_requests_leave_at_once_where_nobody_is_in_the_way(self) -> None:
-        hosts: Hosts[str] = Hosts(10, 2)
+        hosts: HostLimits[str] = HostLimits(10, 2)
         assert [self.enter(hosts, "a", name) for name in "xyz"] == [Entry.SENT, Entry.SENT, Entry.WAITING]
         assert self.enter(hosts, "b", "w") is Entry.SENT
 
     def test_a_full_host_holds_up_only_its_own_line(self) -> None:
-        hosts: Hosts[str] = Hosts(10, 1)
+        hosts: HostLimits[str] = HostLimits(10, 1)
         assert [self.enter(hosts, "a", name) for name in "xy"] == [Entry.SENT, Entry.WAITING]
         assert list(hosts.advance()) == []
         assert hosts.done("a", live=True, answered=True)
         assert list(hosts.advance()) == ["y"]
 
     def test_live_requests_go_before_old_ones(self) -> None:
-        hosts: Hosts[str] = Hosts(10, 1)
+        hosts: HostLimits[str] = HostLimits(10, 1)
         self.enter(hosts, "a", "first")
         for name, live in (("old", False), ("live", True)):
             self.enter(hosts, "a", name, live=live)
@@ -72,14 +74,14 @@ class TestHosts:
         assert sent == ["live", "old"]
 
     def test_old_requests_leave_most_of_a_host_to_live_ones(self) -> None:
-        hosts: Hosts[str] = Hosts(100, 16)
+        hosts: HostLimits[str] = HostLimits(100, 16)
         for n in range(10):
             self.enter(hosts, "a", f"old {n}", live=False)
         assert len(list(hosts.advance())) == 2
         assert self.enter(hosts, "a", "live") is Entry.SENT
 
     def test_the_limit_in_all_is_kept_and_hosts_take_turns(self) -> None:
-        hosts: Hosts[str] = Hosts(2, 2)
+        hosts: HostLimits[str] = HostLimits(2, 2)
         for name in ("a1", "b1", "a2", "b2", "a3"):
             self.enter(hosts, name[0], name)
         assert hosts.in_flight == 2
@@ -90,7 +92,7 @@ class TestHosts:
         assert order == ["a2", "b2", "a3"]
 
     def test_a_host_that_does_not_answer_has_a_few_requests_in_flight_until_it_answers(self) -> None:
-        hosts: Hosts[str] = Hosts(1000, 256)
+        hosts: HostLimits[str] = HostLimits(1000, 256)
         for _ in range(SILENT_AFTER):
             self.enter(hosts, "a", "x")
             hosts.done("a", live=True, answered=False)
@@ -100,7 +102,7 @@ class TestHosts:
         assert len(list(hosts.advance())) == 5
 
     def test_a_host_that_does_not_answer_gets_its_old_requests_one_at_a_time(self) -> None:
-        hosts: Hosts[str] = Hosts(1000, 256)
+        hosts: HostLimits[str] = HostLimits(1000, 256)
         assert hosts.old_room("a") == OLD_LINE
         for _ in range(SILENT_AFTER):
             self.enter(hosts, "a", "live")
@@ -115,7 +117,7 @@ class TestHosts:
         assert hosts.old_room("a") == OLD_LINE - 4
 
     def test_what_was_let_through_and_not_sent_makes_room_again(self) -> None:
-        hosts: Hosts[str] = Hosts(1, 1)
+        hosts: HostLimits[str] = HostLimits(1, 1)
         assert self.enter(hosts, "a", "early") is Entry.SENT
         assert self.enter(hosts, "a", "next") is Entry.WAITING
         hosts.unsent("a", live=True)
@@ -123,14 +125,14 @@ class TestHosts:
 
     @pytest.mark.parametrize(("live", "longest"), [(True, LIVE_WAIT_MS), (False, OLD_WAIT_MS)])
     def test_a_line_that_stands_still_takes_nobody_more(self, live: bool, longest: float) -> None:
-        hosts: Hosts[str] = Hosts(10, 1)
+        hosts: HostLimits[str] = HostLimits(10, 1)
         assert self.enter(hosts, "a", "x") is Entry.SENT
         assert self.enter(hosts, "a", "y", live=live, now_ms=0) is Entry.WAITING
         assert self.enter(hosts, "a", "z", live=live, now_ms=longest) is Entry.WAITING
         assert self.enter(hosts, "a", "!", live=live, now_ms=longest + 1) is Entry.REFUSED
 
     def test_old_requests_do_not_strand_before_a_host_that_is_stuck(self) -> None:
-        hosts: Hosts[str] = Hosts(10, 1)
+        hosts: HostLimits[str] = HostLimits(10, 1)
         for host, name, live in (("a", "x", True), ("a", "old", False), ("a", "live", True), ("b", "y", False)):
             self.enter(hosts, host, name, live=live)
         assert list(hosts.advance()) == ["y"]
@@ -141,7 +143,7 @@ class TestHosts:
         assert list(hosts.advance()) == ["live"]
 
     def test_what_waits_can_be_drained(self) -> None:
-        hosts: Hosts[str] = Hosts(10, 1)
+        hosts: HostLimits[str] = HostLimits(10, 1)
         for name, live in (("x", True), ("y", True), ("z", False)):
             self.enter(hosts, "a", name, live=live)
         assert hosts.drain() == ["y", "z"]

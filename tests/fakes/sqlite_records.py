@@ -1,4 +1,4 @@
-"""The store on one machine as a `ports.MetricStore`: the statement of the daemon's writer, a record at a time."""
+"""The records on one machine for the suite of all stores: written as the daemon's writer does, one at a time."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kizami.core.epoch import to_ms, to_seconds
 from kizami.core.errors import StoreError
 from kizami.core.messages import MetricRecord
 from kizami.core.ports import PutOutcome
-from kizami.local.store import statements
+from kizami.local.engine.write_batch import WriteBatch
 from kizami.local.store.database import open_database, sqlite_errors, transaction
 from kizami.local.store.metrics import register_slot
 from kizami.local.store.reader import Reader
 from kizami.local.store.rows import StoredRow
 
 
-class SqliteMetricStore:
-    """`ports.MetricStore` on a database file; many threads and processes may use it at once."""
+class SqliteRecords:
+    """A `ReadableStore` on a database file; many threads and processes may use it at once."""
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self._path = path
@@ -34,10 +34,8 @@ class SqliteMetricStore:
             metric = register_slot(self._connection, record.metric, record.slot, gcd(60, slot))
             there = "SELECT 1 FROM slots WHERE slot = ? AND metric_id = ?"
             duplicate = self._connection.execute(there, (slot, metric.id)).fetchone()
-            statements.store(
-                self._connection,
-                [StoredRow(slot, metric.id, record.count, to_ms(record.collected_at), 0, 1, False)],
-            )
+            row = StoredRow(slot, metric.id, record.count, to_ms(record.collected_at), 0, 1, False)
+            WriteBatch(stored=[row]).write(self._connection, now_ms=0)
             return PutOutcome.DUPLICATE if duplicate else PutOutcome.STORED
 
     def query(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
