@@ -83,13 +83,14 @@ class ScheduledAggregation:
             outcome = aggregator.run(message, self._clock.now(), lambda: 0.0 if self._closing else inf)
         except KizamiError as error:
             logger.error(
-                "no aggregation",
+                "the aggregation was not run",
                 extra={"event": "aggregation.not_run", "companyId": company.company_id, "reason": str(error)},
             )
             return
         except Exception:  # the top of the thread: whatever it was, the others and the next run go on
             logger.exception(
-                "no aggregation", extra={"event": "aggregation.not_run", "companyId": company.company_id}
+                "the aggregation was not run",
+                extra={"event": "aggregation.not_run", "companyId": company.company_id},
             )
             return
         about = {

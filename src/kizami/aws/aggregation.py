@@ -84,7 +84,7 @@ def bring_back(failed: Iterable[Delivery], queue: SqsQueue, seconds: int) -> Non
                 "messageId": delivery.message_id,
                 "detail": str(error),
             }
-            log.warning("comes back only after the queue's visibility timeout", extra=about)
+            log.warning("a failed run comes back only after the queue's visibility timeout", extra=about)
 
 
 def look_up_key(reference: SecretReference) -> ApiKey:

@@ -51,7 +51,7 @@ def plan_messages(companies: Iterable[tuple[object, object]]) -> Iterator[str]:
             yield write_message(require_company_id(company_id), read_reference(reference))
         except InvalidInput as error:
             log.error(
-                "company passed over",
+                "company skipped; its item is wrong",
                 extra={"event": "company.skipped", "companyId": company_id, "detail": str(error)},
             )
 

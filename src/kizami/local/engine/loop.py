@@ -263,7 +263,7 @@ class Engine:
             "clock_jumped_seconds": jumped_ms / 1000,
             "held_up_seconds": round(elapsed_ms / 1000, 1),
         }
-        logger.warning("time did not go on evenly; planning anew", extra=details)
+        logger.warning("the clock jumped or the process stood still; planning again", extra=details)
         for taken in self._agenda.clear():
             self._collector.give_back(taken)
         if jumped_ms:
