@@ -105,7 +105,7 @@ def user(number: str, event_timestamp: int | None) -> dict[str, Any]:
 
 
 def make_batch(*users: Any, **parts: Any) -> Batch:
-    """A batch on the twins, for noon in Tokyo; `parts` replaces any of them."""
+    """A batch on stores in memory, for noon in Tokyo; `parts` replaces any of them."""
     given = {
         "locks": MemoryLockStore(),
         "points": MemoryPointStore(),
