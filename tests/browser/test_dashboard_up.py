@@ -130,7 +130,7 @@ def test_the_command_of_each_panel_works(open_page: OpenPage, healthy: Site) -> 
     assert verbs == {"status", "query", "gaps", "dead-letters", "aggregate"}
     for command in commands:
         assert_runs(command, healthy.directory)
-    for link in page.locator(".twins a").all():
+    for link in page.locator(".panel-links a").all():
         answer = page.request.get(f"{healthy.url}{link.get_attribute('href')}")
         kind = "text/csv" if link.inner_text() == "CSV" else "application/json"
         assert (answer.status, answer.headers["content-type"].startswith(kind)) == (200, True), link

@@ -115,7 +115,7 @@ class FakedBatch(Batch):
 
 
 def make_batch(*users: Any, **parts: Any) -> FakedBatch:
-    """A batch on the twins, for noon in Tokyo; `parts` replaces any of them."""
+    """A batch on stores in memory, for noon in Tokyo; `parts` replaces any of them."""
     given: dict[str, Any] = {
         "locks": MemoryLockStore(),
         "points": MemoryPointStore(),

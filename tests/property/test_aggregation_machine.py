@@ -1,4 +1,4 @@
-"""The batch on its memory twins, under every interleaving that Hypothesis can think of."""
+"""The batch on stores in memory, under every interleaving that Hypothesis can think of."""
 
 from __future__ import annotations
 

@@ -116,13 +116,13 @@ def test_numbers_are_whole_and_within_bounds() -> None:
             read_number({"limit": text}, "limit", 100, 5000)
 
 
-def test_each_panel_has_its_twins_and_its_command() -> None:
-    twins = panel_links(View(range="1h"), "注文/数", "acme", NOW, {})
-    assert twins["chart"].json == "/api/v1/chart?metric=%E6%B3%A8%E6%96%87%2F%E6%95%B0&last=1h"
-    assert twins["chart"].csv == "/api/v1/records?metric=%E6%B3%A8%E6%96%87%2F%E6%95%B0&last=1h&format=csv"
-    assert twins["chart"].command == "kizami query '注文/数' --last 1h"
-    assert twins["gaps"].command == "kizami gaps --last 24h"
-    assert twins["status"].json == "/api/v1/status"
+def test_each_panel_has_its_links_and_its_command() -> None:
+    links = panel_links(View(range="1h"), "注文/数", "acme", NOW, {})
+    assert links["chart"].json == "/api/v1/chart?metric=%E6%B3%A8%E6%96%87%2F%E6%95%B0&last=1h"
+    assert links["chart"].csv == "/api/v1/records?metric=%E6%B3%A8%E6%96%87%2F%E6%95%B0&last=1h&format=csv"
+    assert links["chart"].command == "kizami query '注文/数' --last 1h"
+    assert links["gaps"].command == "kizami gaps --last 24h"
+    assert links["status"].json == "/api/v1/status"
     held = panel_links(View(until=NOW), "calls", None, NOW, {"--database": "my data.db", "--config": "k.toml"})
     assert held["slots"].command == (
         "kizami query calls --from 2025-12-02T09:46:00Z --to 2025-12-02T10:01:00Z --database 'my data.db' "
@@ -134,5 +134,5 @@ def test_each_panel_has_its_twins_and_its_command() -> None:
     assert zoomed["slots"].command == "kizami query calls --from 2025-12-02T08:45:00Z --to 2025-12-02T09:00:00Z"
     found = panel_links(View(search="a", condition=TargetCondition.SILENT), "calls", None, NOW, {})
     assert found["targets"].csv == "/api/v1/targets?search=a&condition=silent&format=csv"
-    assert twins["companies"].command == "kizami aggregate points --company-id acme"
+    assert links["companies"].command == "kizami aggregate points --company-id acme"
     assert held["companies"].command == "kizami aggregate points --company-id ID --database 'my data.db'"
