@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import click
 
 from conftest import skip_for_lack_of
-from house import database_file, documents, imports, properties, texts
+from house import database_file, documents, imports, mirror, properties, texts
 from house.tree import ROOT, Fault, tracked_files
 from kizami.cli import exit_codes
 from kizami.cli import main as command_line
@@ -68,6 +68,9 @@ class TestThisHouse:
 
     def test_what_a_lambda_imports_is_in_its_runtime(self) -> None:
         assert_none(imports.too_heavy_for_a_lambda(ROOT))
+
+    def test_its_unit_tests_stand_where_their_modules_stand(self) -> None:
+        assert_none(mirror.unit_tests_out_of_place(ROOT))
 
     def test_nobody_but_sqlite_opens_the_database(self) -> None:
         assert_none(database_file.opened_beside_sqlite(ROOT))
