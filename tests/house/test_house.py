@@ -10,7 +10,7 @@ from pkgutil import resolve_name
 import click
 
 from conftest import skip_for_lack_of
-from house import database_file, documents, events, glossary, imports, properties, rooms, texts
+from house import database_file, documents, events, glossary, imports, mirror, properties, rooms, texts
 from house.tree import ROOT, Fault, tracked_files
 from kizami.aggregation.log_codes import LogCode
 from kizami.cli import exit_codes
@@ -77,6 +77,9 @@ class TestThisHouse:
 
     def test_what_a_lambda_imports_is_in_its_runtime(self) -> None:
         assert_none(imports.too_heavy_for_a_lambda(ROOT))
+
+    def test_its_unit_tests_stand_where_their_modules_stand(self) -> None:
+        assert_none(mirror.unit_tests_out_of_place(ROOT))
 
     def test_nobody_but_sqlite_opens_the_database(self) -> None:
         assert_none(database_file.opened_beside_sqlite(ROOT))

@@ -8,10 +8,26 @@ from typing import Any
 
 import pytest
 
-from house import database_file, documents, events, imports, properties, texts
+from house import database_file, documents, events, imports, mirror, properties, texts
 from house.tree import Fault
 
 Build = Callable[[dict[str, str]], Path]
+
+
+class TestWhereUnitTestsStand:
+    @pytest.mark.parametrize(
+        "test", ["aws/test_sender", "aws/test_senders", "test_slots", "cli/verbs/test_reading_verbs"]
+    )
+    def test_one_that_shows_no_module_beside_it_is_found(self, build: Build, test: str) -> None:
+        root = build({"src/kizami/core/sender.py": "", "src/kizami/aws/slots.py": "", f"tests/unit/{test}.py": ""})
+        assert {fault.path for fault in mirror.unit_tests_out_of_place(root)} == {f"tests/unit/{test}.py"}
+
+    @pytest.mark.parametrize("test", ["aws/test_sender", "aws/test_sender_retries", "web/view/test_words"])
+    def test_one_that_does_is_not(self, build: Build, test: str) -> None:
+        root = build(
+            {"src/kizami/aws/sender.py": "", "src/kizami/web/view/words/en.toml": "", f"tests/unit/{test}.py": ""}
+        )
+        assert mirror.unit_tests_out_of_place(root) == []
 
 
 class TestTheDatabasesFile:

@@ -11,7 +11,7 @@ import pytest
 
 from kizami.cli.main import kizami
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 INSTEAD = {
     r"\bseeds?\b(?!=)": "the original design (docs/requirements.md explains it)",
     r"\bin hand\b": "in flight",
@@ -32,7 +32,8 @@ def helps(command: click.Command, context: click.Context) -> Iterator[tuple[str,
 
 def texts() -> Iterator[tuple[str, str]]:
     documents = [*ROOT.glob("docs/*.md"), *ROOT.glob("README*.md"), ROOT / "CHANGELOG.md"]
-    page = [*ROOT.glob("src/kizami/dashboard/words/*.toml"), *ROOT.glob("src/kizami/dashboard/templates/*")]
+    page = [*ROOT.glob("src/kizami/web/view/words/*.toml"), *ROOT.glob("src/kizami/web/view/templates/*")]
+    assert len(page) > 2
     for path in (*documents, *page, ROOT / "infra/dashboard.py"):
         yield path.relative_to(ROOT).as_posix(), path.read_text("utf-8")
     yield from helps(kizami, click.Context(kizami, info_name="kizami"))
