@@ -24,11 +24,6 @@ class QueueDepth:
     oldest_age_seconds: float | None  # SQS does not tell
     unreadable: int = 0  # of the dead ones that were looked at: no schedule messages, which are let alone
 
-    @property
-    def pending(self) -> int:
-        """All that is on the queue."""
-        return self.waiting + self.planned + self.in_flight
-
 
 @dataclass(frozen=True, slots=True)
 class DaemonState:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from kizami.core.errors import InvalidInput
-from kizami.core.messages import MetricRecord
+from kizami.core.messages import MetricRecord, write_record
 from kizami.core.slots import floor_to_slot
 from kizami.core.targets.target import require_metric
 from kizami.home.grid import cells_between
@@ -14,7 +14,7 @@ from kizami.home.port import Home
 from kizami.home.snapshot import FoundGap, find_gaps_in, find_targets, target_statuses
 from kizami.home.targets import KnownTarget, UnknownTarget
 from kizami.home.values import DeadLetterKey
-from kizami.home.wire import company_json, dead_letter_json, gap_json, record_json, slot_json, target_json
+from kizami.home.wire import company_json, dead_letter_json, gap_json, slot_json, target_json
 from kizami.web.paging import Cursor, Page, read_cursor
 from kizami.web.view.address import read_condition, read_range, read_search
 
@@ -42,9 +42,9 @@ def list_records(home: Home, query: Query, now: datetime, cursor: str | None, li
     found: list[MetricRecord] = []
     for record in home.records(target.name, start, window.end):
         if len(found) == limit:
-            return Page([record_json(each) for each in found], [_seconds(record.slot)])
+            return Page([write_record(each) for each in found], [_seconds(record.slot)])
         found.append(record)
-    return Page([record_json(each) for each in found])
+    return Page([write_record(each) for each in found])
 
 
 def list_slots(home: Home, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:

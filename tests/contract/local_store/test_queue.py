@@ -313,5 +313,5 @@ def test_the_depth_tells_waiting_delayed_in_flight_and_dead_apart(
     clock.advance(8)
     with Reader.opened(path) as reader:
         depth = reader.queue_depth(clock.now())
-    assert (depth.waiting, depth.planned, depth.in_flight, depth.dead, depth.pending) == (2, 1, 1, 1, 4)
+    assert (depth.waiting, depth.planned, depth.in_flight, depth.dead) == (2, 1, 1, 1)
     assert depth.oldest_age_seconds == 8
