@@ -1,26 +1,23 @@
-"""The dashboard's two sources answer alike about the same records; where AWS cannot tell, it says so."""
+"""Both homes answer alike about the same records, on AWS for verb and page; where AWS cannot tell, it says so."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-import boto3
 import pytest
 
+from aws_here.deployed import Deployment
 from aws_here.local_aws import (
-    ACCESS_KEY,
-    REGION,
-    SECRET_KEY,
     create_company_table,
     create_metrics_table,
     create_points_table,
     create_queue,
     dynamodb_at,
     lead_to,
-    sqs_at,
 )
 from kizami.aggregation.lock import Lock
 from kizami.aggregation.points import point_day
@@ -29,156 +26,242 @@ from kizami.aggregation.stores.company_table import DynamoDbLockStore
 from kizami.aggregation.stores.points_table import DynamoDbPointStore
 from kizami.aws.home import AwsHome
 from kizami.aws.places import GivenPlaces
-from kizami.core.coverage import Span
+from kizami.core.coverage import Completeness, Gap, Span
 from kizami.core.errors import InvalidInput
-from kizami.core.messages import MetricRecord, write_message, write_record
+from kizami.core.messages import MetricRecord, ScheduleMessage, write_message
 from kizami.core.sender import message_for_slot
 from kizami.core.slots import Window
 from kizami.core.targets.target import Target
 from kizami.home.grid import CellState, cells_between
 from kizami.home.port import Home
 from kizami.home.snapshot import find_gaps_in, take_snapshot
-from kizami.home.values import CompanyState, SlotCounts
+from kizami.home.values import Bucket, CompanyState, DaemonState, SlotCounts
 from kizami.local.home import LocalHome
 from programs.command import Command
-from samples.database import at, make_database
+from samples.database import at, bury_slots, make_database
 from samples.page_database import FixedClock
 
 SLOTS = 240
 GONE = {99, *range(200, 210)}
+KEPT = [number for number in range(SLOTS) if number not in GONE]
 CALLS = Target(name="calls", lag_seconds=5)
 CLOCK = FixedClock(at(SLOTS) + timedelta(hours=1))
-DAY = Window(CLOCK.now() - timedelta(days=1), CLOCK.now())
+GRACE_SECONDS = 960
+SPAN = {"calls": Span(at(0), at(SLOTS), 5)}
 
 
-class Aws:
-    """A table with the records, the queues, and the source over them."""
+def record(number: int) -> MetricRecord:
+    return MetricRecord("calls", at(number), number % 11, at(number + 1))
 
-    def __init__(self, endpoint: str) -> None:
-        self.table = create_metrics_table(endpoint)
-        self.queue, self.backfill, self.dead = (create_queue(endpoint) for _ in range(3))
-        self.sqs = sqs_at(endpoint)
-        resource = boto3.resource(
-            "dynamodb",
-            endpoint_url=endpoint,
-            region_name=REGION,
-            aws_access_key_id=ACCESS_KEY,
-            aws_secret_access_key=SECRET_KEY,
-        )
-        self._table = resource.Table(self.table)
-        numbers = (number for number in range(SLOTS) if number not in GONE)
-        self.store(*(MetricRecord("calls", at(number), number % 11, at(number + 1)) for number in numbers))
-        home = GivenPlaces(self.table, self.queue, self.backfill, self.dead)
-        self.source = AwsHome(home, [CALLS], CLOCK, grace_seconds=960)
 
-    def store(self, *records: MetricRecord) -> None:
-        with self._table.batch_writer() as batch:
-            for record in records:
-                batch.put_item(Item=write_record(record))
+def messages(*numbers: int) -> list[ScheduleMessage]:
+    return [message_for_slot(at(number), CALLS) for number in numbers]
 
-    def bury(self, number: int) -> None:
-        body = write_message(message_for_slot(at(number), CALLS))
-        self.sqs.send_message(QueueUrl=self.dead, MessageBody=body)
 
-    def waiting(self, url: str) -> list[str]:
-        messages = self.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", [])
-        return [message["Body"] for message in messages]
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A home with twenty minutes of `calls` an hour ago, without slots 99 and 200 to 209."""
+
+    home: Home
+    bury: Callable[[Sequence[int]], None]
+    is_aws: bool = True
+    remembers: bool = True
 
 
 @pytest.fixture
-def aws(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Aws:
+def aws(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     lead_to(moto_endpoint, monkeypatch)
-    return Aws(moto_endpoint)
+    deployment = Deployment(moto_endpoint)
+    deployment.store(map(record, KEPT))
+    return deployment
 
 
 @pytest.fixture
-def local(tmp_path: Path) -> Iterator[LocalHome]:
-    make_database(tmp_path / "kizami.db", {"calls": [number for number in range(SLOTS) if number not in GONE]})
-    source = LocalHome(tmp_path / "kizami.db")
-    yield source
-    source.close()
+def page(aws: Deployment) -> AwsHome:
+    return AwsHome(aws.places, [CALLS], CLOCK, GRACE_SECONDS)
 
 
-def answers(source: Home) -> dict[str, object]:
-    """What both can tell about twenty minutes, an hour ago."""
-    span, now = {"calls": Span(at(0), at(SLOTS), 5)}, CLOCK.now()
-    return {
-        "newest": source.newest_slots(),
-        "completeness": source.completeness(span),
-        "missing": source.missing(span),
-        "counts": source.slot_counts({"calls": Span(at(90), at(102), 5)}),
-        "records": list(source.records("calls", at(10), at(20))),
-        "buckets": [source.buckets("calls", at(7), at(230), seconds) for seconds in (5, 60, 600, 7200)],
-        "at": source.counts_at("calls", [at(98), at(99), at(100), at(5000)]),
-        "unknown": (source.buckets("nobody", at(0), at(9), 5), source.counts_at("nobody", [at(0)])),
-        "letters": source.dead_letters(None, 10),
-        "gaps": find_gaps_in(source, source.targets(), Window(at(0), at(SLOTS)), now),
-    }
+@pytest.fixture(params=["local", "aws-verb", "aws-page"])
+def setting(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Setting]:
+    if request.param == "local":
+        path = make_database(tmp_path / "kizami.db", {"calls": KEPT})
+        home = LocalHome(path)
+        yield Setting(home, lambda numbers: bury_slots(path, "calls", numbers, "status 500", CLOCK.now()), False)
+        home.close()
+    else:
+        aws, keeps = request.getfixturevalue("aws"), request.param == "aws-page"
+        on_aws = AwsHome(aws.places, [CALLS], CLOCK, GRACE_SECONDS, keeps=keeps)
+        yield Setting(on_aws, lambda numbers: aws.bury(messages(*numbers)), remembers=keeps)
 
 
-def test_both_sources_answer_alike(aws: Aws, local: LocalHome) -> None:
-    here, there = answers(local), answers(aws.source)
-    for question, answer in here.items():
-        assert there[question] == answer, question
+@pytest.fixture
+def home(setting: Setting) -> Home:
+    return setting.home
 
 
-def test_the_stretch_in_which_a_range_begins_is_whole_between_two_seconds_too(aws: Aws, local: LocalHome) -> None:
-    for source in (aws.source, local):
-        for fraction in (0, 1, 4.001, 4.999):
-            start = at(7) + timedelta(seconds=fraction)
-            found = source.buckets("calls", start, at(9), 5)
-            assert [bucket.start for bucket in found] == [at(7), at(8)], fraction
+class TestReading:
+    def test_the_target_is_known_from_its_first_slot_on(self, home: Home) -> None:
+        assert list(home.names()) == ["calls"]
+        (target,) = home.targets()
+        assert (target.name, target.interval_seconds, target.lag_seconds) == ("calls", 5, 5)
+        assert (target.first_slot, target.is_on, target.expected_until) == (at(0), True, None)
+        assert home.targets(["calls"]) == [target]
+        assert home.targets(["nobody"]) == []
+
+    def test_how_much_is_stored_and_what_is_missing(self, home: Home) -> None:
+        assert home.newest_slots() == {"calls": at(SLOTS - 1)}
+        assert home.completeness(SPAN) == {"calls": Completeness(229, SLOTS)}
+        gaps = [Gap(at(99), at(100), 1), Gap(at(200), at(210), 10)]
+        assert home.missing(SPAN) == {"calls": gaps}
+        assert home.missing({"calls": Span(at(0), at(99), 5)}) == {}
+        found = find_gaps_in(home, home.targets(), Window(at(0), at(SLOTS)), CLOCK.now())
+        assert [entry.gap for entry in found] == gaps[::-1]
+
+    def test_records_and_counts(self, home: Home) -> None:
+        assert list(home.records("calls", at(95), at(105))) == [record(n) for n in range(95, 105) if n != 99]
+        assert home.counts_at("calls", [at(98), at(99), at(100), at(5000)]) == [10, None, 1, None]
+        assert home.slot_counts({"calls": Span(at(90), at(102), 5)}) == {"calls": SlotCounts(stored=11)}
+
+    @pytest.mark.parametrize("seconds", [5, 60, 600, 7200])
+    def test_buckets_are_whole_stretches(self, home: Home, seconds: int) -> None:
+        def stretch(number: int) -> datetime:
+            second = int(at(number).timestamp())
+            return datetime.fromtimestamp(second - second % seconds, UTC)
+
+        counts: dict[datetime, list[int]] = {}
+        for number in KEPT:
+            if stretch(7) <= stretch(number) <= stretch(229):
+                counts.setdefault(stretch(number), []).append(number % 11)
+        assert home.buckets("calls", at(7), at(230), seconds) == [
+            Bucket(start, len(each), min(each), max(each), sum(each)) for start, each in counts.items()
+        ]
+
+    @pytest.mark.parametrize("fraction", [0, 1, 4.001, 4.999])
+    def test_the_stretch_in_which_a_range_begins_is_whole_between_two_seconds_too(
+        self, home: Home, fraction: float
+    ) -> None:
+        found = home.buckets("calls", at(7) + timedelta(seconds=fraction), at(9), 5)
+        assert [bucket.start for bucket in found] == [at(7), at(8)]
+
+    def test_of_an_unknown_metric_there_is_nothing(self, home: Home) -> None:
+        assert list(home.records("nobody", at(0), at(9))) == []
+        assert (home.buckets("nobody", at(0), at(9), 5), home.counts_at("nobody", [at(0)])) == ([], [None])
+
+    def test_lateness_is_that_of_the_polls_of_a_range(self, home: Home) -> None:
+        assert home.lateness(at(0), at(10)).polls == 10
+        assert home.lateness(at(200), at(205)).polls == 0
+
+    def test_a_daemon_is_told_of_where_there_is_one(self, setting: Setting) -> None:
+        assert setting.home.daemon() == (None if setting.is_aws else DaemonState(pid=None))
 
 
-def state_at(source: Home, slot: datetime) -> CellState:
-    (target,) = source.targets()
-    details = source.slot_details("calls", slot, slot + timedelta(seconds=5))
+class TestRepairing:
+    def test_dead_letters_come_newest_first_and_are_no_gaps(self, setting: Setting) -> None:
+        setting.bury([200, 201])
+        home = setting.home
+        newest, older = home.dead_letters()
+        assert [(letter.metric, letter.slot) for letter in (newest, older)] == [
+            ("calls", at(201)),
+            ("calls", at(200)),
+        ]
+        assert home.dead_letters("calls", 1) == [newest]
+        assert home.dead_letters("calls", before=newest.key) == [older]
+        assert home.dead_letters("nobody") == []
+        assert home.queue_depth(CLOCK.now()).dead == 2
+        assert home.slot_counts({"calls": Span(at(198), at(203), 5)})["calls"] == SlotCounts(2, 0, 2)
+        assert home.missing(SPAN)["calls"][1] == Gap(at(202), at(210), 8)
+
+    def test_a_dead_letter_is_forgotten_and_its_slot_missing(self, setting: Setting) -> None:
+        setting.bury([200, 201])
+        home = setting.home
+        (letter,) = home.dead_letters(limit=1)
+        assert home.purge([letter]) == 1
+        assert home.purge([letter]) == 0
+        assert [each.slot for each in home.dead_letters()] == [at(200)]
+        assert home.missing(SPAN)["calls"][1] == Gap(at(201), at(210), 9)
+
+    def test_a_dead_letter_goes_back_and_is_pending(self, setting: Setting) -> None:
+        setting.bury([200, 201])
+        home = setting.home
+        (letter,) = home.dead_letters(limit=1)
+        assert home.redrive([letter]) == 1
+        assert [each.slot for each in home.dead_letters()] == [at(200)]
+        assert home.slot_counts({"calls": Span(at(201), at(202), 5)})["calls"] == SlotCounts(pending=1)
+
+    def test_slots_are_asked_for_again(self, setting: Setting) -> None:
+        home = setting.home
+        assert home.backfill(messages(200, 201)) == 2
+        assert home.queue_depth(CLOCK.now()).waiting == 2
+        assert home.queued(SPAN) == (0 if setting.is_aws else 2)  # SQS does not tell which they are
+        if setting.remembers:
+            assert home.missing(SPAN)["calls"][1] == Gap(at(202), at(210), 8)
+
+    def test_a_past_that_was_asked_for_is_expected_where_the_home_remembers_that(self, setting: Setting) -> None:
+        setting.home.expect_from("calls", at(-12))
+        (target,) = setting.home.targets()
+        assert target.first_slot == (at(0) if setting.is_aws else at(-12))
+
+    def test_a_pause_is_kept_or_refused_with_the_remedy(self, setting: Setting) -> None:
+        home = setting.home
+        if home.can_pause:
+            home.pause("calls")
+            assert not home.targets()[0].is_on
+            home.resume("calls")
+            assert home.targets()[0].is_on
+        else:
+            for order in (home.pause, home.resume):
+                with pytest.raises(InvalidInput, match=r"deployed kizami\.toml and deploy it again"):
+                    order("calls")
+
+
+def state_at(home: Home, slot: datetime) -> CellState:
+    (target,) = home.targets()
+    details = home.slot_details("calls", slot, slot + timedelta(seconds=5))
     (cell,) = cells_between(target, slot, slot + timedelta(seconds=5), details, CLOCK.now())
     return cell.state
 
 
-def test_each_slot_has_one_state_as_far_as_aws_can_tell(aws: Aws) -> None:
-    aws.bury(200)
+def test_each_slot_has_one_state_as_far_as_aws_can_tell(aws: Deployment, page: AwsHome) -> None:
+    aws.bury(messages(200))
     now = CLOCK.now()
     young, old = now - timedelta(seconds=900), now - timedelta(seconds=1200)
-    assert state_at(aws.source, at(0)) is CellState.STORED
-    assert state_at(aws.source, at(99)) is CellState.MISSING
-    assert state_at(aws.source, at(200)) is CellState.DEAD
-    assert state_at(aws.source, young) is CellState.PENDING
-    assert state_at(aws.source, old) is CellState.MISSING
-    assert aws.source.slot_counts({"calls": Span(at(198), at(203), 5)})["calls"] == SlotCounts(2, 0, 1)
-    gaps = aws.source.missing({"calls": Span(at(0), at(SLOTS), 5)})["calls"]
+    assert state_at(page, at(0)) is CellState.STORED
+    assert state_at(page, at(99)) is CellState.MISSING
+    assert state_at(page, at(200)) is CellState.DEAD
+    assert state_at(page, young) is CellState.PENDING
+    assert state_at(page, old) is CellState.MISSING
+    assert page.slot_counts({"calls": Span(at(198), at(203), 5)})["calls"] == SlotCounts(2, 0, 1)
+    gaps = page.missing({"calls": Span(at(0), at(SLOTS), 5)})["calls"]
     assert [(gap.start, gap.slots) for gap in gaps] == [(at(99), 1), (at(201), 9)]
 
 
-def test_lateness_is_that_of_the_live_records(aws: Aws) -> None:
-    aws.store(MetricRecord("calls", at(200), 1, at(202)), MetricRecord("calls", at(201), 1, at(SLOTS)))
-    aws.store(MetricRecord("calls", at(202), 1, CLOCK.now()))
-    found = aws.source.lateness(at(190), at(210))
+def test_lateness_is_that_of_the_live_records(aws: Deployment, page: AwsHome) -> None:
+    later = {200: at(202), 201: at(SLOTS), 202: CLOCK.now()}
+    aws.store(MetricRecord("calls", at(number), 1, moment) for number, moment in later.items())
+    found = page.lateness(at(190), at(210))
     # One came five seconds late and one 190; the third was asked for again an hour later.
     assert (found.polls, found.p50_ms, found.p99_ms) == (12, 0, 190_000)
 
 
-def test_slots_that_were_asked_for_from_here_are_pending_and_no_gap(aws: Aws) -> None:
-    wanted = [message_for_slot(at(number), CALLS) for number in (200, 201)]
-    assert aws.source.backfill(wanted) == 2
-    assert state_at(aws.source, at(200)) is CellState.PENDING
-    gaps = aws.source.missing({"calls": Span(at(0), at(SLOTS), 5)})["calls"]
+def test_slots_that_were_asked_for_from_here_are_pending_and_no_gap(aws: Deployment, page: AwsHome) -> None:
+    wanted = messages(200, 201)
+    assert page.backfill(wanted) == 2
+    assert state_at(page, at(200)) is CellState.PENDING
+    gaps = page.missing({"calls": Span(at(0), at(SLOTS), 5)})["calls"]
     assert [(gap.start, gap.slots) for gap in gaps] == [(at(99), 1), (at(202), 8)]
-    assert sorted(aws.waiting(aws.backfill)) == sorted(map(write_message, wanted))
+    assert sorted(aws.bodies(aws.backfill)) == sorted(map(write_message, wanted))
 
 
-def test_dead_letters_stay_for_others_to_see_until_they_are_redriven(aws: Aws) -> None:
-    aws.bury(200)
-    aws.bury(201)
-    newest, _ = aws.source.dead_letters("calls", 10)
-    assert take_snapshot(aws.source, CLOCK.now()).overview.queue.dead == 2
-    assert len(aws.source.dead_letters("calls", 10, before=newest.key)) == 1
-    assert aws.source.redrive([newest]) == 1
-    (body,) = aws.waiting(aws.backfill)
+def test_dead_letters_stay_for_others_to_see_until_they_are_redriven(aws: Deployment, page: AwsHome) -> None:
+    aws.bury(messages(200, 201))
+    newest, _ = page.dead_letters("calls", 10)
+    assert take_snapshot(page, CLOCK.now()).overview.queue.dead == 2
+    assert len(page.dead_letters("calls", 10, before=newest.key)) == 1
+    assert page.redrive([newest]) == 1
+    (body,) = aws.bodies(aws.backfill)
     assert body == write_message(newest.message)
-    assert state_at(aws.source, newest.slot) is CellState.PENDING
-    assert len(aws.waiting(aws.dead)) == 1
+    assert state_at(page, newest.slot) is CellState.PENDING
+    assert len(aws.bodies(aws.dead)) == 1
 
 
 def test_a_deployment_that_never_worked_does_not_look_complete(
@@ -186,16 +269,10 @@ def test_a_deployment_that_never_worked_does_not_look_complete(
 ) -> None:
     lead_to(moto_endpoint, monkeypatch)
     queues = [create_queue(moto_endpoint) for _ in range(2)]
-    source = AwsHome(GivenPlaces(create_metrics_table(moto_endpoint), *queues), [CALLS], CLOCK, grace_seconds=960)
-    overview = take_snapshot(source, CLOCK.now()).overview
+    home = AwsHome(GivenPlaces(create_metrics_table(moto_endpoint), *queues), [CALLS], CLOCK, GRACE_SECONDS)
+    overview = take_snapshot(home, CLOCK.now()).overview
     assert (overview.newest_slot, overview.day.stored, overview.day.expected) == (None, 0, 17_280)
     assert (overview.gaps, overview.queue.dead) == (1, 0)
-
-
-def test_a_pause_is_refused_with_the_remedy(aws: Aws) -> None:
-    for order in (aws.source.pause, aws.source.resume):
-        with pytest.raises(InvalidInput, match=r"deployed kizami\.toml and deploy it again"):
-            order("calls")
 
 
 def test_companies_have_their_lock_and_points_on_the_page_and_on_the_command_line(

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import timedelta
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import boto3
 import pytest
 
-from aws_here.local_aws import ACCESS_KEY, REGION, SECRET_KEY, create_metrics_table, create_queue, lead_to, sqs_at
+from aws_here.deployed import Deployment
+from aws_here.local_aws import environment as aws_environment
+from aws_here.local_aws import lead_to, sqs_at
 from aws_here.read_queue import ReadSqsQueue
+from kizami.aws.home import AwsHome
 from kizami.aws.queue_worker import CollectorFunction
 from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.aws.store.sqs_queue import SqsQueue, sqs_client
 from kizami.cli.exit_codes import CHECK_FAILED, CONFIGURATION, FAILURE, OK, UNREACHABLE, USAGE
-from kizami.core.messages import MetricRecord, read_message, write_record
+from kizami.core.messages import MetricRecord, read_message
 from kizami.core.sender import PlannedMessage, message_for_slot
 from kizami.core.targets.target import Target
+from kizami.home.port import Home
+from kizami.home.snapshot import take_snapshot
 from kizami.home.targets import ONE_MACHINE
+from kizami.local.home import LocalHome
 from kizami.platform.clock import SystemClock
-from programs.command import Command, Outcome
+from programs.command import Command, Outcome, run_process
+from programs.command import environment as process_environment
 from samples.database import at, bury_slots, make_database
+from samples.page_database import build_targets, newest_due
 
 SLOTS = 240
 NOW = at(SLOTS) + timedelta(hours=1)
@@ -32,43 +40,17 @@ GONE = {99, *range(200, 210)}
 CALLS = Target(name="calls", lag_seconds=5)
 
 
-class OnAws:
-    """A table and the queues of a deployment, and the command line led to them."""
+class OnAws(Deployment):
+    """A deployment, and the command line led to it."""
 
     def __init__(self, endpoint: str, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.endpoint = endpoint
+        super().__init__(endpoint)
         self._command = command
-        self.table = create_metrics_table(endpoint)
-        self.queue, self.backfill, self.dead = (create_queue(endpoint) for _ in range(3))
-        for name, value in {
-            "AI_METRICS_TABLE_NAME": self.table,
-            "QUEUE_URL": self.queue,
-            "KIZAMI_BACKFILL_QUEUE_URL": self.backfill,
-            "KIZAMI_DEAD_LETTER_QUEUE_URL": self.dead,
-        }.items():
+        for name, value in self.environment.items():
             monkeypatch.setenv(name, value)
 
     def __call__(self, *arguments: str | Path) -> Outcome:
         return self._command(*arguments, "--backend", "aws")
-
-    def store(self, records: list[MetricRecord]) -> None:
-        resource = boto3.resource(
-            "dynamodb",
-            endpoint_url=self.endpoint,
-            region_name=REGION,
-            aws_access_key_id=ACCESS_KEY,
-            aws_secret_access_key=SECRET_KEY,
-        )
-        with resource.Table(self.table).batch_writer() as batch:
-            for record in records:
-                batch.put_item(Item=write_record(record))
-
-    def bodies(self, url: str) -> list[str]:
-        """What is on a queue; it is hidden from then on."""
-        found, sqs = [], sqs_at(self.endpoint)
-        while messages := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
-            found += [message["Body"] for message in messages]
-        return found
 
 
 @pytest.fixture
@@ -156,6 +138,62 @@ def test_lateness_on_aws_is_that_of_live_records(aws: OnAws, monkeypatch: pytest
     aws.store([MetricRecord("calls", NOW - timedelta(seconds=30), 1, NOW + timedelta(hours=1))])  # not a live one
     told = aws("status", "--json").json["lateness"]
     assert (told["polls"], told["p50Ms"], told["maxMs"]) == (60, 1000, 2000)
+
+
+class TestTargetsAtAMinute:
+    """The newest slot, due 20 s ago, may still be on its way: nobody counts it, on either home."""
+
+    MINUTELY = Target(name="minutely", interval_seconds=60, lag_seconds=60)
+    LAST_HOUR = ("--from", "2025-12-02T09:00:00Z", "--to", "2025-12-02T10:00:00Z")
+    AT = datetime(2025, 12, 2, 10, 0, 20, tzinfo=UTC)
+
+    @pytest.fixture(autouse=True)
+    def configured(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(SystemClock, "now", lambda clock: self.AT)
+        lines = '[[targets]]\nname = "minutely"\nurl = "http://127.0.0.1:9"\ninterval = "60s"\n'
+        Path("kizami.toml").write_text(lines)
+
+    def told(self, status: Outcome, query: Outcome, page: Home) -> list[tuple[int, int]]:
+        hour, records = status.json["coverage"]["hour"], query.json
+        overview = take_snapshot(page, self.AT).overview
+        return [
+            (hour["stored"], hour["expected"]),
+            (records["stored"], records["expected"]),
+            (overview.hour.stored, overview.hour.expected),
+        ]
+
+    def test_one_machine(self, command: Command) -> None:
+        path = build_targets(Path("kizami.db"), self.AT, {self.MINUTELY: [0]}, slots=120)
+        status, query = command("status", "--json"), command("query", "minutely", *self.LAST_HOUR, "--json")
+        with closing(LocalHome(path)) as page:
+            assert self.told(status, query, page) == [(60, 60), (59, 59), (60, 60)]
+
+    def test_aws(self, command: Command, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        lead_to(moto_endpoint, monkeypatch)
+        aws = OnAws(moto_endpoint, command, monkeypatch)
+        newest = newest_due(self.MINUTELY, self.AT)
+        slots = [newest - timedelta(minutes=back) for back in range(2, 120)]
+        aws.store(MetricRecord("minutely", slot, 7, slot + timedelta(minutes=1)) for slot in slots)
+        page = AwsHome(aws.places, [self.MINUTELY], SystemClock(), 960)
+        status, query = aws("status", "--json"), aws("query", "minutely", *self.LAST_HOUR, "--json")
+        # Here the last two may be on their way: the rule fires at any second of the minute.
+        assert self.told(status, query, page) == [(60, 60), (58, 58), (60, 60)]
+
+
+def test_what_is_on_aws_needs_neither_sqlite_nor_curl(aws: OnAws, moto_endpoint: str) -> None:
+    program = [
+        "import sys",
+        "sys.modules['apsw'] = sys.modules['pycurl'] = None",
+        "import kizami.aws.home, kizami.web.application",
+        "import kizami.cli.verbs.aggregate, kizami.cli.verbs.dashboard",
+        "from kizami.cli.main import main",
+        "main(sys.argv[1:])",
+    ]
+    led = process_environment(**aws.environment, **aws_environment(moto_endpoint), KIZAMI_BACKEND="aws")
+    for verb in (["query", "calls", *RANGE], ["status"], ["gaps", *RANGE], ["dead-letters", "list"]):
+        program_line = [sys.executable, "-c", "\n".join(program)]
+        found = run_process(*verb, cwd=Path(), env=led, program=program_line)
+        assert found.code == OK, found.err
 
 
 @contextmanager

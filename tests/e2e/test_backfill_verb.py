@@ -13,9 +13,9 @@ import pytest
 
 from fakes.fault_server import FaultServer, answer, hang_before_headers, status
 from kizami.cli.exit_codes import CONFIGURATION, FAILURE, INTERRUPTED, OK
-from kizami.core.coverage import Span
+from kizami.core.coverage import Span, count_slots
 from kizami.local.daemon_lock import daemon_pid
-from kizami.local.store.missing import count_missing
+from kizami.local.store.missing import find_missing
 from kizami.local.store.reader import Reader
 from kizami.mock_api.server import MockServer
 from programs.command import KIZAMI, environment, run_process
@@ -50,7 +50,7 @@ def stored(home: Path) -> int:
 
 def missing(home: Path) -> int:
     with Reader.opened(home / "kizami.db") as reader:
-        return count_missing(reader, {"calls": SPAN})["calls"]
+        return count_slots(find_missing(reader, {"calls": SPAN}).get("calls", ()))
 
 
 @contextmanager

@@ -114,7 +114,8 @@ class AwsHome:
         return self._targets.keys()
 
     def targets(self, names: Collection[str] | None = None) -> list[KnownTarget]:
-        wanted = [each for name, each in self._targets.items() if names is None or name in names]
+        chosen = self._targets.keys() if names is None else set(names)
+        wanted = [each for name, each in self._targets.items() if name in chosen]
         first_slots = self._find_first_slots([target.name for target in wanted])
         newest = self._find_newest([target.name for target in wanted if not target.enabled])
         return [_known(each, first_slots.get(each.name), newest.get(each.name)) for each in wanted]

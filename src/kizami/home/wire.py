@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any
 
 from kizami.core.coverage import Completeness
-from kizami.core.messages import MetricRecord
 from kizami.core.slots import format_second
 from kizami.home.chart import Chart
 from kizami.home.grid import Cell
@@ -123,12 +122,6 @@ def _age(now: datetime, slot: datetime | None) -> float | None:
 
 def _parts(completeness: Completeness) -> tuple[int, int]:
     return completeness.stored, completeness.expected
-
-
-def record_json(record: MetricRecord) -> dict[str, Any]:
-    """A record."""
-    values = record.metric, moment(record.slot), record.count, moment(record.collected_at)
-    return dict(zip(RECORD_COLUMNS, values, strict=True))
 
 
 def slot_json(metric: str, cell: Cell) -> dict[str, Any]:

@@ -92,8 +92,8 @@ class LocalHome:
             *(_target(each, polling[name], paused.get(name), newest.get(name)) for name, each in known.items()),
             *(_unpolled(target, polling[name], now) for name, target in unpolled.items()),
         ]
-        chosen = (target for target in found if names is None or target.name in names)
-        return sorted(chosen, key=lambda target: target.name)
+        chosen = polling.keys() if names is None else set(names)
+        return sorted((each for each in found if each.name in chosen), key=lambda target: target.name)
 
     def _listed(self) -> dict[str, Target] | None:
         """The targets of the configuration file, None without one."""

@@ -51,7 +51,7 @@ async def _act(
     home_threads: HomeThreads, clock: Clock, act: Act, known: frozenset[str], request: Request
 ) -> Response:
     body = await _read_body(request, known)
-    return JSONResponse(await home_threads.ask(lambda source: act(source, body, clock.now())))
+    return JSONResponse(await home_threads.ask(lambda home: act(home, body, clock.now())))
 
 
 async def _read_body(request: Request, known: frozenset[str]) -> Body:
@@ -69,17 +69,17 @@ async def _read_body(request: Request, known: frozenset[str]) -> Body:
     return body
 
 
-def backfill(source: Home, body: Body, now: datetime) -> dict[str, Any]:
+def backfill(home: Home, body: Body, now: datetime) -> dict[str, Any]:
     """Ask again for named slots, for a range, or for all gaps of the last day; a dry run only tells.
 
     Whoever has seen a dry run orders what it told with its `asOf`: what has become missing since is left alone.
     """
     all_gaps, as_of = _flag(body, "allGaps"), _as_of(body, now)
     _refuse_beside("allGaps" if all_gaps else "slots", body, {"slots", "from", "to"})
-    repair = _plan_all_gaps(source, body, as_of) if all_gaps else _plan_named(source, body, as_of)
+    repair = _plan_all_gaps(home, body, as_of) if all_gaps else _plan_named(home, body, as_of)
     if _flag(body, "dryRun"):
         return repair_json(repair, as_of, None, None)
-    return repair_json(repair, as_of, *carry_out(source, repair))
+    return repair_json(repair, as_of, *carry_out(home, repair))
 
 
 def _as_of(body: Body, now: datetime) -> datetime:
@@ -91,51 +91,51 @@ def _as_of(body: Body, now: datetime) -> datetime:
     return as_of
 
 
-def _plan_all_gaps(source: Home, body: Body, now: datetime) -> Repair:
-    targets = source.targets() if "metric" not in body else [_target(source, body)]
-    return plan_gap_repair(targets, find_gaps_in(source, targets, Window(now - DAY, now), now))
+def _plan_all_gaps(home: Home, body: Body, now: datetime) -> Repair:
+    targets = home.targets() if "metric" not in body else [_target(home, body)]
+    return plan_gap_repair(targets, find_gaps_in(home, targets, Window(now - DAY, now), now))
 
 
-def _plan_named(source: Home, body: Body, now: datetime) -> Repair:
-    target = _target(source, body)
+def _plan_named(home: Home, body: Body, now: datetime) -> Repair:
+    target = _target(home, body)
     if not target.is_on:
         raise InvalidInput("metric", f"{shorten(target.name)} is not polled now: nobody would ask for them")
     if "slots" not in body:
-        return plan_repair(source, target, _window(body, target), None, now)
+        return plan_repair(home, target, _window(body, target), None, now)
     slots = set(_slots(body, target))
-    return plan_repair(source, target, _around(slots, target), slots, now)
+    return plan_repair(home, target, _around(slots, target), slots, now)
 
 
-def redrive(source: Home, body: Body, now: datetime) -> dict[str, Any]:
+def redrive(home: Home, body: Body, now: datetime) -> dict[str, Any]:
     """Put dead letters back on the queue: those of named slots of a target, or all of it or of everything."""
     if _flag(body, "all"):
         _refuse_beside("all", body, {"slots"})
-        metric = _target(source, body).name if "metric" in body else None
-        letters = source.dead_letters(metric, -1)
+        metric = _target(home, body).name if "metric" in body else None
+        letters = home.dead_letters(metric, -1)
     else:
-        letters = _named_letters(source, _target(source, body), body)
-    redriven = source.redrive(letters)
+        letters = _named_letters(home, _target(home, body), body)
+    redriven = home.redrive(letters)
     return {"redriven": redriven, "kept": len(letters) - redriven}
 
 
-def _named_letters(source: Home, target: KnownTarget, body: Body) -> list[DeadLetter]:
+def _named_letters(home: Home, target: KnownTarget, body: Body) -> list[DeadLetter]:
     slots = set(_slots(body, target))
     window = _around(slots, target)
-    letters = source.slot_details(target.name, window.start, window.end).dead
+    letters = home.slot_details(target.name, window.start, window.end).dead
     return [letter for letter in letters if letter.slot in slots]
 
 
-def pause(source: Home, body: Body, now: datetime) -> dict[str, Any]:
+def pause(home: Home, body: Body, now: datetime) -> dict[str, Any]:
     """Poll a target no more until it is resumed."""
-    target = _target(source, body)
-    source.pause(target.name)
+    target = _target(home, body)
+    home.pause(target.name)
     return {"metric": target.name, "paused": True}
 
 
-def resume(source: Home, body: Body, now: datetime) -> dict[str, Any]:
+def resume(home: Home, body: Body, now: datetime) -> dict[str, Any]:
     """Poll a target again."""
-    target = _target(source, body)
-    source.resume(target.name)
+    target = _target(home, body)
+    home.resume(target.name)
     return {"metric": target.name, "paused": False}
 
 
@@ -145,11 +145,11 @@ def _refuse_beside(name: str, body: Body, others: set[str]) -> None:
         raise InvalidInput(other, f"does not go together with {name}; leave one of them out")
 
 
-def _target(source: Home, body: Body) -> KnownTarget:
+def _target(home: Home, body: Body) -> KnownTarget:
     metric = body.get("metric")
     if not isinstance(metric, str):
         raise InvalidInput("metric", "must be the name of a target")
-    return require_target(source, metric)
+    return require_target(home, metric)
 
 
 def _window(body: Body, target: KnownTarget) -> Window:

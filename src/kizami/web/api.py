@@ -73,7 +73,7 @@ def api_routes(home_threads: HomeThreads, clock: Clock) -> list[BaseRoute]:
 
 async def _status(home_threads: HomeThreads, clock: Clock, request: Request) -> Response:
     query = read_query(request)
-    snapshot = await home_threads.ask(lambda source: take_snapshot(source, clock.now()))
+    snapshot = await home_threads.ask(lambda home: take_snapshot(home, clock.now()))
     if query.get("lang", "en") not in LANGUAGES:
         raise InvalidInput("lang", f"{shorten(query['lang'])} is none of {', '.join(LANGUAGES)}")
     language = choose_language(query.get("lang"), accept_language=request.headers.get("accept-language", ""))
@@ -89,16 +89,14 @@ async def _status(home_threads: HomeThreads, clock: Clock, request: Request) -> 
 async def _chart(home_threads: HomeThreads, clock: Clock, request: Request) -> Response:
     query, now = read_query(request), clock.now()
     window = read_range(query, now)
-    return await home_threads.ask(
-        lambda source: JSONResponse(read_chart(source, query.get("metric"), window, now))
-    )
+    return await home_threads.ask(lambda home: JSONResponse(read_chart(home, query.get("metric"), window, now)))
 
 
-def read_chart(source: Home, metric: str | None, window: Window, now: datetime) -> dict[str, object]:
+def read_chart(home: Home, metric: str | None, window: Window, now: datetime) -> dict[str, object]:
     """The chart of one metric as JSON."""
-    target = require_target(source, metric)
+    target = require_target(home, metric)
     grain = choose_grain(window.start, window.end, target.interval_seconds)
-    buckets = source.buckets(target.name, window.start, window.end, grain)
+    buckets = home.buckets(target.name, window.start, window.end, grain)
     return chart_json(target.name, target.interval_seconds, draw(target, window, grain, buckets, now))
 
 
@@ -110,13 +108,13 @@ async def _list(
     limit = read_number(query, "limit", MAX_LIMIT if is_csv else DEFAULT_LIMIT, MAX_LIMIT)
 
     # Written where it is read, and not in the event loop, which a large page would hold up.
-    def read_json(source: Home) -> Response:
-        page = read(source, query, now, query.get("cursor"), limit)
+    def read_json(home: Home) -> Response:
+        page = read(home, query, now, query.get("cursor"), limit)
         following = None if page.next is None else write_cursor(page.next)
         return JSONResponse({"items": list(page.items), "next": following})
 
     async def read_csv(cursor: str | None) -> CsvPage:
-        return await home_threads.ask(lambda source: csv_page(read(source, query, now, cursor, limit), columns))
+        return await home_threads.ask(lambda home: csv_page(read(home, query, now, cursor, limit), columns))
 
     if not is_csv:
         return await home_threads.ask(read_json)

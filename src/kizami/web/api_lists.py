@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from kizami.core.epoch import from_ms, from_seconds, to_ms, to_seconds
 from kizami.core.errors import InvalidInput
-from kizami.core.messages import MetricRecord
+from kizami.core.messages import MetricRecord, write_record
 from kizami.core.slots import floor_to_slot
 from kizami.core.targets.target import require_metric
 from kizami.home.grid import cells_between
@@ -15,16 +15,16 @@ from kizami.home.port import Home
 from kizami.home.snapshot import FoundGap, find_gaps_in, find_targets, target_statuses
 from kizami.home.targets import KnownTarget, UnknownTarget
 from kizami.home.values import DeadLetterKey
-from kizami.home.wire import company_json, dead_letter_json, gap_json, record_json, slot_json, target_json
+from kizami.home.wire import company_json, dead_letter_json, gap_json, slot_json, target_json
 from kizami.web.paging import Cursor, Page, read_cursor
 from kizami.web.view.address import read_condition, read_range, read_search
 
 Query = Mapping[str, str]
 
 
-def require_target(source: Home, metric: str | None) -> KnownTarget:
+def require_target(home: Home, metric: str | None) -> KnownTarget:
     """The target of that name, or the only one there is; else InvalidInput."""
-    targets = {target.name: target for target in source.targets()}
+    targets = {target.name: target for target in home.targets()}
     if metric is not None and metric not in targets:
         require_metric(metric)
     if metric is None and len(targets) == 1:
@@ -36,38 +36,38 @@ def require_target(source: Home, metric: str | None) -> KnownTarget:
     return targets[metric]
 
 
-def list_records(source: Home, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
+def list_records(home: Home, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
     """The stored records of a range."""
-    target, window = require_target(source, query.get("metric")), read_range(query, now)
+    target, window = require_target(home, query.get("metric")), read_range(query, now)
     start = _after(cursor, window.start)
     found: list[MetricRecord] = []
-    for record in source.records(target.name, start, window.end):
+    for record in home.records(target.name, start, window.end):
         if len(found) == limit:
-            return Page([record_json(each) for each in found], [to_seconds(record.slot)])
+            return Page([write_record(each) for each in found], [to_seconds(record.slot)])
         found.append(record)
-    return Page([record_json(each) for each in found])
+    return Page([write_record(each) for each in found])
 
 
-def list_slots(source: Home, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
+def list_slots(home: Home, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
     """Every slot of a range with its state."""
-    target, window = require_target(source, query.get("metric")), read_range(query, now)
+    target, window = require_target(home, query.get("metric")), read_range(query, now)
     start = _after(cursor, window.start)
     step = timedelta(seconds=target.interval_seconds)
     end = min(window.end, floor_to_slot(start, target.interval_seconds) + (limit + 1) * step)
-    details = source.slot_details(target.name, start, end)
+    details = home.slot_details(target.name, start, end)
     cells = list(cells_between(target, start, end, details, now))[:limit]
     following = cells[-1].slot + step if cells else window.end
     items = [slot_json(target.name, cell) for cell in cells]
     return Page(items, [to_seconds(following)] if following < window.end else None)
 
 
-def list_gaps(source: Home, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
+def list_gaps(home: Home, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
     """The gaps of a range (the last 24 hours), newest first."""
     window = read_range(query, now, "24h")
-    targets = source.targets()
+    targets = home.targets()
     if "metric" in query:
-        targets = [require_target(source, query["metric"])]
-    gaps = find_gaps_in(source, targets, window, now)
+        targets = [require_target(home, query["metric"])]
+    gaps = find_gaps_in(home, targets, window, now)
     last = read_cursor(cursor, int, str)
     if last is not None:
         gaps = [found for found in gaps if _gap_key(found) < (last[0], last[1])]
@@ -79,11 +79,11 @@ def _gap_key(found: FoundGap) -> tuple[int, str]:
     return to_seconds(found.gap.start), found.metric
 
 
-def list_dead_letters(source: Home, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
+def list_dead_letters(home: Home, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
     """The dead letters of one target or of all, newest first."""
     before = _read_key(read_cursor(cursor, int, int, str))
-    metric = require_target(source, query["metric"]).name if "metric" in query else None
-    letters = source.dead_letters(metric, limit + 1, before)
+    metric = require_target(home, query["metric"]).name if "metric" in query else None
+    letters = home.dead_letters(metric, limit + 1, before)
     page = letters[:limit]
     following = None
     if len(letters) > limit:
@@ -99,19 +99,19 @@ def _read_key(cursor: Cursor | None) -> DeadLetterKey | None:
     return _instant(from_ms, milliseconds), _instant(from_seconds, slot), metric
 
 
-def list_targets(source: Home, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
+def list_targets(home: Home, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
     """Every target whose name contains `search`, of one `condition` or of any, by name."""
     (after,) = read_cursor(cursor, str) or ("",)
-    found = find_targets(target_statuses(source, now), read_search(query), read_condition(query), after)
+    found = find_targets(target_statuses(home, now), read_search(query), read_condition(query), after)
     page = found[:limit]
     following = [page[-1].target.name] if len(found) > limit else None
     return Page([target_json(status) for status in page], following)
 
 
-def list_companies(source: Home, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
+def list_companies(home: Home, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
     """The companies of the aggregation batch, by id."""
     (after,) = read_cursor(cursor, str) or ("",)
-    found = [company for company in source.companies(now) if company.company_id > after]
+    found = [company for company in home.companies(now) if company.company_id > after]
     page = found[:limit]
     following = [page[-1].company_id] if len(found) > limit else None
     return Page([company_json(company, now) for company in page], following)

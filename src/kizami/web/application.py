@@ -38,14 +38,14 @@ PROGRAMS_THREADS = 2
 
 
 def dashboard(
-    open_source: Callable[[], Home],
+    open_home: Callable[[], Home],
     access: Access | None = None,
     clock: Clock | None = None,
     look_seconds: float = TICK_SECONDS,
 ) -> Starlette:
-    """The ASGI application over the home that `open_source` opens; open pages look every `look_seconds`."""
+    """The ASGI application over the home that `open_home` opens; open pages look every `look_seconds`."""
     access, clock = access or Access(), clock or SystemClock()
-    home_threads, programs_desk = HomeThreads(open_source), HomeThreads(open_source, PROGRAMS_THREADS)
+    home_threads, programs_desk = HomeThreads(open_home), HomeThreads(open_home, PROGRAMS_THREADS)
     live = Live(home_threads, clock, look_seconds)
 
     @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Where the event loop puts its questions: a few threads that ask a Source, each with one of its own."""
+"""Where the event loop puts its questions: a few threads that ask a home, each with one of its own."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Busy(KizamiError):
 class HomeThreads:
     """Asks at most `threads` questions at once; the others wait in turn, and so never weigh on the home."""
 
-    def __init__(self, open_source: Callable[[], Home], threads: int = THREADS) -> None:
-        self._open_source = open_source
+    def __init__(self, open_home: Callable[[], Home], threads: int = THREADS) -> None:
+        self._open_home = open_home
         self._idle: deque[Home] = deque()
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="dashboard")
         self._asked = 0
 
     async def ask(self, question: Callable[[Home], Answer]) -> Answer:
-        """The answer of a Source to the question; Busy if too many others wait for theirs."""
+        """The answer of a home to the question; Busy if too many others wait for theirs."""
         if self._asked >= MAX_WAITING:
             raise Busy(f"{MAX_WAITING} questions are waiting already; ask again in a moment")
         self._asked += 1
@@ -44,24 +44,24 @@ class HomeThreads:
             self._asked -= 1
 
     def close(self) -> None:
-        """Answer what has been asked, then let go of every Source."""
+        """Answer what has been asked, then let go of every home."""
         self._threads.shutdown()
         while self._idle:
             self._idle.pop().close()
 
     def _answer(self, question: Callable[[Home], Answer]) -> Answer:
         try:
-            source = self._idle.pop()
+            home = self._idle.pop()
         except IndexError:
-            source = self._open_source()
+            home = self._open_home()
         try:
-            answer = question(source)
+            answer = question(home)
         except KizamiError:
             # Its home may be gone or damaged: the next question opens it anew and finds out.
-            source.close()
+            home.close()
             raise
         except BaseException:
-            self._idle.append(source)
+            self._idle.append(home)
             raise
-        self._idle.append(source)
+        self._idle.append(home)
         return answer

@@ -126,7 +126,7 @@ class Live:
     async def _tick(self) -> None:
         scenes = {subscriber.scene for subscriber in self._subscribers}
         try:
-            shown = await self._home_threads.ask(lambda source: _look_at(source, scenes, self._clock.now()))
+            shown = await self._home_threads.ask(lambda home: _look_at(home, scenes, self._clock.now()))
         except KizamiError as error:
             self._broadcast(trouble_event(error))
         except Exception:
@@ -159,15 +159,15 @@ class Live:
                 self.dismiss(subscriber)
 
 
-def _look_at(source: Home, scenes: Iterable[Scene], now: datetime) -> dict[Scene, Shown | InvalidInput]:
+def _look_at(home: Home, scenes: Iterable[Scene], now: datetime) -> dict[Scene, Shown | InvalidInput]:
     """How each scene looks now; one snapshot serves them all."""
-    snapshot = take_snapshot(source, now)
+    snapshot = take_snapshot(home, now)
     screens: dict[View, Screen | InvalidInput] = {}
     shown: dict[Scene, Shown | InvalidInput] = {}
     for scene in scenes:
         if scene.view not in screens:
             try:
-                screens[scene.view] = look(source, scene.view, snapshot)
+                screens[scene.view] = look(home, scene.view, snapshot)
             except InvalidInput as error:
                 screens[scene.view] = error
         screen = screens[scene.view]

@@ -26,7 +26,7 @@ def readiness_routes(home_threads: HomeThreads, clock: Clock) -> list[BaseRoute]
 
 
 async def _metrics(home_threads: HomeThreads, clock: Clock, live: Live, request: Request) -> Response:
-    text = await home_threads.ask(lambda source: metrics_text(take_snapshot(source, clock.now()), live.pages))
+    text = await home_threads.ask(lambda home: metrics_text(take_snapshot(home, clock.now()), live.pages))
     if wants_openmetrics(request.headers.get("accept", "")):
         return Response(text + "# EOF\n", headers={"Content-Type": OPENMETRICS})
     return Response(text, headers={"Content-Type": PLAIN})
@@ -37,5 +37,5 @@ async def _health(request: Request) -> Response:
 
 
 async def _readiness(home_threads: HomeThreads, clock: Clock, request: Request) -> Response:
-    await home_threads.ask(lambda source: source.queue_depth(clock.now()))
+    await home_threads.ask(lambda home: home.queue_depth(clock.now()))
     return JSONResponse({"status": "ok"})

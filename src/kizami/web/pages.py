@@ -47,9 +47,9 @@ async def _page(home_threads: HomeThreads, clock: Clock, access: Access, request
         return HTMLResponse(render("error.html", words, theme, detail=detail_of(error)), status_of(error))
 
 
-def see(source: Home, view: View, clock: Clock) -> Screen:
+def see(home: Home, view: View, clock: Clock) -> Screen:
     """What a view shows now."""
-    return look(source, view, take_snapshot(source, clock.now()))
+    return look(home, view, take_snapshot(home, clock.now()))
 
 
 async def _login(access: Access, request: Request) -> Response:

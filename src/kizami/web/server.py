@@ -15,14 +15,14 @@ from kizami.web.security import access_for
 
 
 class DashboardServer(HttpServer):
-    """Serves the home that `open_source` opens, from the start of its `with` block to the end.
+    """Serves the home that `open_home` opens, from the start of its `with` block to the end.
 
     ConfigurationError where it can't listen, or would be open to others without a token.
     """
 
     def __init__(
         self,
-        open_source: Callable[[], Home],
+        open_home: Callable[[], Home],
         host: str = DEFAULT_HOST,
         port: int = DEFAULT_PORT,
         *,
@@ -31,7 +31,7 @@ class DashboardServer(HttpServer):
         clock: Clock | None = None,
         look_seconds: float = TICK_SECONDS,
     ) -> None:
-        application = dashboard(open_source, access_for(host, token, allowed_hosts), clock, look_seconds)
+        application = dashboard(open_home, access_for(host, token, allowed_hosts), clock, look_seconds)
         super().__init__(
             application,
             host,

@@ -7,10 +7,10 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO, cast
@@ -105,7 +105,8 @@ class LiveView:
                 while not self._closing.wait(_REFRESH_SECONDS):
                     # Reading takes longer for many targets, and must not become a burden.
                     if time.monotonic() - read_at >= len(self._engine.targets) / _TARGETS_A_SECOND:
-                        numbers = self._read(home)
+                        names = [target.name for target in self._engine.targets]
+                        numbers = read_numbers(home, names, SystemClock().now())
                         read_at = time.monotonic()
                     self._live.update(self._picture(numbers), refresh=True)
         except KizamiError as error:  # the file is gone
@@ -120,11 +121,6 @@ class LiveView:
             )
         self._engine.stop()
 
-    def _read(self, home: Home) -> Numbers:
-        now = SystemClock().now()
-        targets = home.targets([target.name for target in self._engine.targets])
-        return Numbers(read_coverage(home, targets, HOUR, now), home.queue_depth(now))
-
     def _picture(self, numbers: Numbers) -> Group:
         facts = Facts(
             self._database,
@@ -136,6 +132,11 @@ class LiveView:
             records=list(self._records),
         )
         return picture(facts, self._console.height, styled=is_styled())
+
+
+def read_numbers(home: Home, names: Collection[str], now: datetime) -> Numbers:
+    """How much of the last hour these targets have, as `kizami status` tells it, and the queue."""
+    return Numbers(read_coverage(home, home.targets(names), HOUR, now), home.queue_depth(now))
 
 
 def picture(facts: Facts, height: int, *, styled: bool) -> Group:

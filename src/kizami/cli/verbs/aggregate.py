@@ -15,11 +15,9 @@ from zoneinfo import ZoneInfo
 import click
 
 from kizami.aggregation.batch import Ending, RunOutcome
-from kizami.aggregation.local_runner import Aggregator, look_up_key
 from kizami.aggregation.messages import AggregationMessage
 from kizami.aggregation.points import DEFAULT_ZONE, UserPoints, point_day, require_zone
 from kizami.aggregation.signing import ApiKey, require_company_id
-from kizami.aggregation.stores.sqlite import SqlitePointStore
 from kizami.cli.exit_codes import CONFIGURATION, FAILURE, OK, UNREACHABLE
 from kizami.cli.homes import HomeOptions, backend_options
 from kizami.cli.options import Decorator, database_option
@@ -30,7 +28,6 @@ from kizami.core.logs import printable, use_logs
 from kizami.core.slots import format_second, shorten
 from kizami.core.targets.target import MOCK_API_URL, SecretReference
 from kizami.core.targets.urls import configured_url
-from kizami.local.store.database import open_database
 from kizami.mock_api.users import users_key
 from kizami.platform.clock import SystemClock
 
@@ -97,6 +94,8 @@ def run(
     zone = _zone(time_zone)
     configured_url(api_url, "--api-url")
     use_logs() if verbose else _say_errors()
+    from kizami.aggregation.local_runner import Aggregator
+
     with _progress() as on_progress:
         outcome = Aggregator(database, api_url, zone, on_progress).run(message, SystemClock().now())
     _report(company_id, outcome, as_json)
@@ -129,6 +128,9 @@ def points(company_id: str, month: str | None, time_zone: str, as_json: bool, ho
 
 
 def _points_here(home_options: HomeOptions, company_id: str, month: str) -> list[UserPoints]:
+    from kizami.aggregation.stores.sqlite import SqlitePointStore
+    from kizami.local.store.database import open_database
+
     connection = open_database(home_options.database)
     try:
         return list(SqlitePointStore(connection, home_options.database).points(company_id, month))
@@ -157,6 +159,8 @@ def _key(variable: str | None, file: Path | None, url: str) -> ApiKey:
     """The key, read before anything else is done; never an argument, which every process could see."""
     if variable and file:
         raise click.UsageError("--api-key-env and --api-key-file exclude each other.")
+    from kizami.aggregation.local_runner import look_up_key
+
     if variable:
         return look_up_key(SecretReference("env", variable), "--api-key-env")
     if file:

@@ -59,12 +59,6 @@ def find_missing(reader: Reader, spans: Mapping[str, Span]) -> dict[str, list[Ga
     return {name: _joined(found, spans[name].interval_seconds) for name, found in runs.items() if found}
 
 
-def count_missing(reader: Reader, spans: Mapping[str, Span]) -> dict[str, int]:
-    """How many slots `find_missing` would find, for each metric; no slot is looked at to tell."""
-    stored, unstored = reader.completeness(spans), _counts_in(reader, _UNSTORED, spans)
-    return {name: max(0, stored[name].missing - unstored.get(name, 0)) for name in spans}
-
-
 def count_pending(reader: Reader, spans: Mapping[str, Span]) -> dict[str, int]:
     """How many slots of each metric's span are on the queue; metrics with none are left out."""
     return _counts_in(reader, "messages", spans)

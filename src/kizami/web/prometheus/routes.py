@@ -56,10 +56,10 @@ def prometheus_routes(home_threads: HomeThreads, clock: Clock) -> list[BaseRoute
     answers: dict[str, Answer] = {
         "query": answer_query,
         "query_range": answer_query_range,
-        "labels": lambda source, question: sorted({*_label_names(_selected(source, question))}),
-        "series": lambda source, question: [labels_of(target) for target in _selected(source, question)],
+        "labels": lambda home, question: sorted({*_label_names(_selected(home, question))}),
+        "series": lambda home, question: [labels_of(target) for target in _selected(home, question)],
         "metadata": answer_metadata,
-        "status/buildinfo": lambda source, question: {"version": API_VERSION, "application": "kizami"},
+        "status/buildinfo": lambda home, question: {"version": API_VERSION, "application": "kizami"},
     }
     routes: list[BaseRoute] = [
         Route(f"/prometheus/api/v1/{path}", partial(_answer, home_threads, clock, answer), methods=["GET", "POST"])
@@ -72,9 +72,9 @@ def prometheus_routes(home_threads: HomeThreads, clock: Clock) -> list[BaseRoute
 async def _answer(home_threads: HomeThreads, clock: Clock, answer: Answer, request: Request) -> Response:
     budget = Budget()
 
-    def write(source: Home) -> Response:
+    def write(home: Home) -> Response:
         # Here and not in the event loop, which a large answer would hold up.
-        return Response(written(answer(source, question)), media_type="application/json")
+        return Response(written(answer(home, question)), media_type="application/json")
 
     try:
         question = Question(await _parameters(request), clock.now(), budget)
@@ -109,8 +109,8 @@ async def _cancelled_when_gone(request: Request, budget: Budget) -> AsyncIterato
 async def _label_values(home_threads: HomeThreads, clock: Clock, request: Request) -> Response:
     name = request.path_params["name"]
 
-    def values(source: Home, question: Question) -> list[str]:
-        return sorted({labels_of(target).get(name, "") for target in _selected(source, question)} - {""})
+    def values(home: Home, question: Question) -> list[str]:
+        return sorted({labels_of(target).get(name, "") for target in _selected(home, question)} - {""})
 
     return await _answer(home_threads, clock, values, request)
 
@@ -145,12 +145,12 @@ async def _parameters(request: Request) -> Parameters:
     return parameters
 
 
-def answer_query(source: Home, question: Question) -> dict[str, Any]:
+def answer_query(home: Home, question: Question) -> dict[str, Any]:
     """The value of a query at one moment."""
     parameters = question.parameters
     expression = parse_query(_required(parameters, "query"))
     time_ms = read_time(parameters["time"][0], "time") if "time" in parameters else to_ms(question.now)
-    samples = Samples(source, question.budget)
+    samples = Samples(home, question.budget)
     if isinstance(expression, Selector) and expression.range_ms is not None:
         return {"resultType": "matrix", "result": _raw(expression, samples, time_ms)}
     result = evaluate(expression, samples, [time_ms])
@@ -175,7 +175,7 @@ def _raw(selector: Selector, samples: Samples, time_ms: int) -> list[dict[str, A
     return matrix
 
 
-def answer_query_range(source: Home, question: Question) -> dict[str, Any]:
+def answer_query_range(home: Home, question: Question) -> dict[str, Any]:
     """The values of a query from `start` to `end`, one every `step`."""
     parameters = question.parameters
     start, end = (read_time(_required(parameters, name), name) for name in ("start", "end"))
@@ -186,7 +186,7 @@ def answer_query_range(source: Home, question: Question) -> dict[str, Any]:
         raise InvalidInput("step", f"more than {MAX_POINTS:,} points a series; use a longer step")
     times = list(range(start, end + 1, step))
     expression = parse_query(_required(parameters, "query"))
-    result = evaluate(expression, Samples(source, question.budget), times)
+    result = evaluate(expression, Samples(home, question.budget), times)
     series = [Series({}, list(result.values))] if isinstance(result, Scalar) else result
     return {"resultType": "matrix", "result": [_matrix_json(each, times) for each in series]}
 
@@ -199,20 +199,20 @@ def _matrix_json(series: Series, times_ms: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def answer_metadata(source: Home, question: Question) -> dict[str, Any]:
+def answer_metadata(home: Home, question: Question) -> dict[str, Any]:
     """What the metrics are."""
     described = {
         target.name: [
             {"type": "gauge", "unit": "", "help": f"The count of each slot of {target.interval_seconds} s."}
         ]
-        for target in source.targets()
+        for target in home.targets()
     }
     wanted = question.parameters.get("metric", [""])[0]
     return {name: entry for name, entry in described.items() if wanted in ("", name)}
 
 
-def _selected(source: Home, question: Question) -> list[KnownTarget]:
-    samples = Samples(source, question.budget)
+def _selected(home: Home, question: Question) -> list[KnownTarget]:
+    samples = Samples(home, question.budget)
     selectors = question.parameters.get("match[]") or ['{job="kizami"}']
     if len(selectors) > MAX_SELECTORS:
         raise InvalidInput("match[]", f"is given more than {MAX_SELECTORS} times")

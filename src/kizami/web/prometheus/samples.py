@@ -36,11 +36,11 @@ _LATEST_MS = 253_000_000_000_000  # in the year 9987
 class Samples:
     """Reads the samples of one query's series; each target is one series."""
 
-    def __init__(self, source: Home, budget: Budget) -> None:
+    def __init__(self, home: Home, budget: Budget) -> None:
         budget.check()
-        self._source = source
-        self._targets = source.targets()
-        self._newest = source.newest_slots()
+        self._home = home
+        self._targets = home.targets()
+        self._newest = home.newest_slots()
         self.budget = budget
 
     def select(self, matchers: Sequence[Matcher]) -> list[KnownTarget]:
@@ -65,7 +65,7 @@ class Samples:
                 end_ms = newest_ms
             ends.append(end_ms)
         self.budget.read(len(ends))
-        counts = self._source.counts_at(target.name, [_instant(end - interval_ms) for end in ends])
+        counts = self._home.counts_at(target.name, [_instant(end - interval_ms) for end in ends])
         return [None if count is None else float(count) for count in counts]
 
     def within(self, target: KnownTarget, start_ms: int, end_ms: int) -> tuple[list[int], list[float]]:
@@ -74,7 +74,7 @@ class Samples:
         self.budget.read((end_ms - start_ms) // interval_ms)
         first, last = _instant(start_ms - interval_ms + 1), _instant(end_ms - interval_ms + 1)
         records: list[MetricRecord] = []
-        for record in self._source.records(target.name, first, last):
+        for record in self._home.records(target.name, first, last):
             records.append(record)
             if len(records) % _RECORDS_AT_ONCE == 0:
                 self.budget.check()
@@ -116,7 +116,7 @@ class Samples:
         for first_ms in range(max(0, start_ms), min(end_ms, _LATEST_MS), _BUCKETS_AT_ONCE_MS):
             self.budget.check()
             first, last = _instant(first_ms), _instant(min(first_ms + _BUCKETS_AT_ONCE_MS, end_ms))
-            found += self._source.buckets(target.name, first, last, TALLIED_SECONDS)
+            found += self._home.buckets(target.name, first, last, TALLIED_SECONDS)
         return found
 
 

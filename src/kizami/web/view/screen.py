@@ -125,15 +125,15 @@ class Screen:
         return page, page[-1].target.name if len(found) > LISTED else None
 
 
-def look(source: Home, view: View, snapshot: Snapshot) -> Screen:
-    """Ask `source` for what this view shows besides the snapshot; InvalidInput if its metric is unknown."""
+def look(home: Home, view: View, snapshot: Snapshot) -> Screen:
+    """Ask the home for what this view shows besides the snapshot; InvalidInput if its metric is unknown."""
     status, now = snapshot.target(view.metric), snapshot.overview.now
-    home = source.command_options, source.can_pause
+    about = home.command_options, home.can_pause
     if status is None:
-        return Screen(view, *home, snapshot, None)
+        return Screen(view, *about, snapshot, None)
     target = status.target
     start, end = grid_window(view.held_at or now, view.minutes)
-    details = source.slot_details(target.name, start, end)
+    details = home.slot_details(target.name, start, end)
     rows = rows_of(cells_between(target, start, end, details, now))
-    tail = read_chart(source, target.name, Window(now - TAIL, now), now)
-    return Screen(view, *home, snapshot, status, tuple(rows), tail)
+    tail = read_chart(home, target.name, Window(now - TAIL, now), now)
+    return Screen(view, *about, snapshot, status, tuple(rows), tail)

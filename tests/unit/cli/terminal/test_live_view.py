@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
@@ -10,11 +11,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from kizami.cli.terminal.live_view import Facts, Numbers, picture
+from kizami.cli.terminal.live_view import Facts, Numbers, picture, read_numbers
 from kizami.core.coverage import Completeness
 from kizami.core.messages import MetricRecord
+from kizami.core.targets.target import Target
+from kizami.home.snapshot import read_health
 from kizami.home.values import Lateness, QueueDepth
 from kizami.local.engine.loop import StoredRecord
+from kizami.local.home import LocalHome
+from samples.page_database import build_targets, store_slots
 
 T0 = datetime(2025, 12, 2, 10, 0, tzinfo=UTC)
 
@@ -58,6 +63,18 @@ def test_before_anything_is_due_it_claims_no_percentage() -> None:
     empty = Numbers(Completeness(0, 0), QueueDepth(0, 12, 0, 0, None))
     lines = shown(numbers=empty, lateness=Lateness(0, 0, 0, 0), records=[])
     assert lines[1] == "coverage of the last hour nothing due yet · lateness no polls yet"
+
+
+def test_from_the_first_row_on_it_tells_the_coverage_that_status_tells(tmp_path: Path) -> None:
+    calls, started = Target(name="calls", lag_seconds=5), T0 + timedelta(seconds=2)
+    path = build_targets(tmp_path / "kizami.db", started, {calls: ()}, slots=0)
+    with closing(LocalHome(path)) as home:
+        assert read_numbers(home, ["calls"], started).coverage == Completeness(0, 0)
+        store_slots(path, calls, [T0])
+        now = T0 + timedelta(seconds=6)  # its grace is not over
+        numbers = read_numbers(home, ["calls"], now)
+        assert numbers.coverage == Completeness(1, 1) == read_health(home, now).overview.hour
+    assert shown(numbers=numbers)[1].startswith("coverage of the last hour 1/1 (100%)")
 
 
 def test_what_is_not_whole_is_never_a_hundred_percent() -> None:
