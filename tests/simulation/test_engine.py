@@ -30,7 +30,7 @@ from kizami.local.engine.collector import Collector
 from kizami.local.engine.loop import Engine, StoredRecord
 from kizami.local.engine.options import Options
 from kizami.local.engine.writer import WriterTurn
-from kizami.local.http.fetcher import RequestProfile
+from kizami.local.http.handle import RequestProfile
 from kizami.local.store import database, statements
 from kizami.local.store.backfill_queue import BackfillQueue
 from kizami.local.store.dead_letters import DeadLetters

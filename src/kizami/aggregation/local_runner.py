@@ -21,7 +21,8 @@ from kizami.core.errors import ConfigurationError, InvalidInput
 from kizami.core.redaction import KNOWN
 from kizami.core.targets.target import SecretReference
 from kizami.local.daemon_lock import open_lock_file
-from kizami.local.http.fetcher import Fetcher, Finished, RequestProfile
+from kizami.local.http.fetcher import Fetcher, Finished
+from kizami.local.http.handle import RequestProfile
 from kizami.local.http.interrupts import LOOK_SECONDS, noted_interrupts
 from kizami.local.http.secrets import read_secret
 from kizami.local.store.database import open_database

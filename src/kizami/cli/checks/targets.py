@@ -13,7 +13,8 @@ from kizami.core.errors import ApiError, ApiPayloadError, ApiStatusError, ApiUnr
 from kizami.core.sender import message_for_slot
 from kizami.core.slots import floor_to_slot, shift
 from kizami.core.targets.target import Target
-from kizami.local.http.fetcher import Fetcher, Finished, RequestProfile
+from kizami.local.http.fetcher import Fetcher, Finished
+from kizami.local.http.handle import RequestProfile
 from kizami.local.http.interrupts import LOOK_SECONDS, noted_interrupts
 from kizami.local.http.secrets import resolve_headers
 

@@ -13,7 +13,7 @@ from kizami.core.errors import StoreError
 from kizami.core.targets.target import Target
 from kizami.local.engine.backoff import longest_delay_seconds
 from kizami.local.engine.options import Options
-from kizami.local.http.fetcher import RequestProfile
+from kizami.local.http.handle import RequestProfile
 from kizami.local.http.secrets import resolve_headers
 from kizami.local.store.database import open_database, sqlite_errors, transaction
 from kizami.local.store.metrics import ID_SPACE, register_targets

@@ -1,6 +1,6 @@
 """Requests at scale on one thread, by libcurl.
 
-engine/collector ─▶ fetcher ─▶ host_names (its address, looked up in a thread of its own)
+engine/collector ─▶ fetcher ─▶ handle (one request) ─▶ host_names (its address, looked up in a thread of its own)
     ─▶ connections (is this host's connection kept?) ─▶ connection_pools (libcurl's multi handles)
     ─▶ socket_poller (which sockets are ready) ─▶ fetcher ─▶ answers, back in engine/loop
 wakeup      ends the wait: used by the writer's thread and by signal handlers

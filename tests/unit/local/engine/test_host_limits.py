@@ -22,7 +22,7 @@ from kizami.local.engine.host_limits import (
     Entry,
     HostLimits,
 )
-from kizami.local.http.fetcher import RequestProfile
+from kizami.local.http.handle import RequestProfile
 from kizami.local.http.secrets import resolve_headers
 
 DOWN = ApiUnreachable("down")

@@ -13,7 +13,7 @@ from kizami.core.sender import plan_minute
 from kizami.core.targets.target import Target
 from kizami.local.engine.active_targets import ActiveTarget, offset_ms
 from kizami.local.engine.sender import Sender
-from kizami.local.http.fetcher import RequestProfile
+from kizami.local.http.handle import RequestProfile
 from kizami.local.store.metrics import ID_SPACE, metric_id
 from kizami.local.store.rows import SentRow
 

@@ -12,7 +12,8 @@ import fakes.fault_server as faults
 from fakes.fault_server import FaultServer
 from kizami.core.collector import MAX_BODY_BYTES, Response
 from kizami.core.errors import ApiError, ApiPayloadError, ApiUnreachable
-from kizami.local.http.fetcher import Fetcher, Finished, RequestProfile
+from kizami.local.http.fetcher import Fetcher, Finished
+from kizami.local.http.handle import RequestProfile
 from kizami.local.http.wakeup import WakeUp
 from programs.daemon import PATIENCE_SECONDS, wait_for
 from unit.conftest import Certificate
