@@ -73,7 +73,7 @@ def test_it_holds_every_file_of_the_source(wheel: Path) -> None:
     with ZipFile(wheel) as archive:
         there = {name for name in archive.namelist() if name.startswith("kizami/")}
     assert there == {name for name in here if "__pycache__" not in name}
-    assert {"kizami/py.typed", "kizami/mock_api/openapi.json", "kizami/dashboard/openapi.json"} <= there
+    assert {"kizami/py.typed", "kizami/mock_api/openapi.json", "kizami/web/openapi.json"} <= there
 
 
 def test_kizami_up_works_with_no_other_file(installed: Path, tmp_path: Path) -> None:
