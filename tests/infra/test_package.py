@@ -15,6 +15,7 @@ from infra.parts.package import package_files, package_hash, require_packaged, w
 
 from aws_here.template import HANDLERS, synthesize
 from kizami.core.errors import ConfigurationError
+from programs.daemon import SOURCES
 
 # For the command line only, which finds credentials as other AWS tools do.
 IN_THE_RUNTIME = {"botocore"}
@@ -27,9 +28,11 @@ def test_it_holds_what_the_functions_import_and_nothing_else() -> None:
         "kizami/mock_api/openapi.json",
         "tzdata/zoneinfo/Asia/Tokyo",
     }
-    assert not [name for name in names if name.split("/")[1] in ("cli", "local", "dashboard", "serving")]
+    assert not [name for name in names if name.split("/")[1] in ("cli", "local", "home", "web", "platform")]
     # What stands beside the handlers' modules and no handler imports.
-    assert not names & {"kizami/aws/stack.py", "kizami/costs.py", "kizami/mock_api/server.py"}
+    beside = {"kizami/aws/home.py", "kizami/aws/costs.py", "kizami/mock_api/server.py"}
+    assert all((SOURCES / name).exists() for name in beside)
+    assert not names & beside
 
 
 def test_it_imports_nothing_that_the_lambda_runtime_lacks_and_all_of_ours_is_in_it() -> None:

@@ -6,18 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from aws_here.template import synthesize
 
 DEPENDENCY_SAID_TWICE = "W3005"  # CDK names a role in DependsOn beside the reference to it
 
 
-@pytest.mark.parametrize("profile", ["standard", "production"])
-def test_cfn_lint_finds_nothing(profile: str) -> None:
-    context = {} if profile == "standard" else {"profile": profile}
-    (template,) = synthesize(**context).directory.glob("*.template.json")
+def test_cfn_lint_finds_nothing_in_either_profile() -> None:
+    made = synthesize().directory, synthesize(profile="production").directory
+    templates = [str(path) for directory in made for path in directory.glob("*.template.json")]
+    assert len(templates) == len(made)
     program = Path(sys.executable).with_name("cfn-lint")
-    command = [str(program), "--ignore-checks", DEPENDENCY_SAID_TWICE, "--", str(template)]
+    command = [str(program), "--ignore-checks", DEPENDENCY_SAID_TWICE, "--", *templates]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
