@@ -196,6 +196,13 @@ def test_what_is_on_aws_needs_neither_sqlite_nor_curl(aws: OnAws, moto_endpoint:
         assert found.code == OK, found.err
 
 
+def test_reading_records_needs_to_know_of_the_table_alone(aws: OnAws, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("QUEUE_URL", "KIZAMI_BACKFILL_QUEUE_URL", "KIZAMI_DEAD_LETTER_QUEUE_URL"):
+        monkeypatch.delenv(name)  # and there is no stack to ask
+    for verb in (["query", "calls", *RANGE], ["chart", "calls", *RANGE], ["export"]):
+        assert aws(*verb).code == OK
+
+
 @contextmanager
 def collecting(aws: OnAws) -> Iterator[None]:
     """Somebody who works off the backfill queue, as the Collector function does."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kizami.platform.config_file import load_config
-from kizami.platform.config_watch import ConfigWatch
+from kizami.platform.config_watch import ConfigWatch, FollowedConfig
 
 
 def write_target(path: Path, name: str) -> None:
@@ -30,3 +30,17 @@ def test_a_file_that_stays_as_it_was_is_no_news(tmp_path: Path) -> None:
     path = tmp_path / "kizami.toml"
     write_target(path, "calls")
     assert ConfigWatch(load_config(path)).new_config() is None
+
+
+def test_who_follows_the_file_sees_each_version_that_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "kizami.toml"
+    write_target(path, "calls")
+    followed = FollowedConfig(load_config(path))
+    assert [target.name for target in followed().config.targets] == ["calls"]
+    path.write_text("[[targets")
+    assert [target.name for target in followed().config.targets] == ["calls"]
+    write_target(path, "orders")
+    found = followed()
+    assert ([target.name for target in found.config.targets], found.path) == (["orders"], path)
+    path.unlink()
+    assert followed() == found
