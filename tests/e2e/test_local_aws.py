@@ -70,8 +70,8 @@ class Timeline:
 
     @property
     def dying_slot(self) -> datetime:
-        """A slot that the API fails on until the test heals it; in the future, where nobody else asks for it."""
-        return self.minute + timedelta(minutes=30)
+        """A slot that the API fails on until the test heals it; before the oldest, where nobody else asks for it."""
+        return self.first_slot - timedelta(seconds=5)
 
     def log(self, function: str, **fields: object) -> list[dict[str, Any]]:
         """The lines of a function's log that have these fields."""
@@ -268,7 +268,7 @@ def test_a_dead_letter_that_is_redriven_after_its_cause_is_gone_is_stored(
     wait_until(lambda: timeline.stack.depth("DeadLetterQueueUrl") == 2, PATIENCE_SECONDS, "the dead letters")
     timeline.api.broken_slots.clear()
     env = environment(**timeline.stack.aws.environment)
-    range_ = ("--from", format_instant(timeline.first_slot), "--to", format_instant(timeline.minute + HOUR))
+    range_ = ("--from", format_instant(timeline.dying_slot), "--to", format_instant(timeline.minute + HOUR))
     aws = ("--backend", "aws", "--stack", timeline.stack.name, "--json")
     listed = run_process("dead-letters", "list", *range_, *aws, cwd=tmp_path, env=env)
     assert [dead["slotTime"] for dead in listed.json["deadLetters"]] == [format_instant(timeline.dying_slot)]
