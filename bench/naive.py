@@ -48,8 +48,8 @@ async def poll(
             async with session.get(f"{url}/t{n}", params=window) as response:
                 answer = await response.json(content_type=None)
             database.execute("INSERT INTO points VALUES (?, ?, ?)", (n, slot, answer["count"]))
-        except (aiohttp.ClientError, TimeoutError, sqlite3.Error):
-            pass  # a loop that people write
+        except (aiohttp.ClientError, TimeoutError, sqlite3.Error, ValueError, TypeError):
+            pass  # a loop that people write; a target that fails answers nothing
         tick += INTERVAL
 
 

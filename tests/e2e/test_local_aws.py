@@ -70,7 +70,7 @@ class Timeline:
 
     @property
     def dying_slot(self) -> datetime:
-        """A slot that the API fails on until the test heals it; before the oldest, where nobody else asks for it."""
+        """A slot that the API fails on until the test heals it; before the oldest, where nobody else asks."""
         return self.first_slot - timedelta(seconds=5)
 
     def log(self, function: str, **fields: object) -> list[dict[str, Any]]:
