@@ -223,12 +223,13 @@ class TestClock:
         with server, running(path, every_second(server), clock=clock, options=options) as shown:
             wait_for(lambda: shown, "a row")
             clock.turn(HOUR)
-            wait_for(lambda: any(each.backfilled for each in shown), "a row of the hour ahead")
+            ahead = clock.now()
+            wait_for(lambda: pending(path, ahead - HOUR * 3 / 4, ahead - HOUR / 2), "the hour ahead on the queue")
+            wait_for(lambda: any(each.backfilled for each in shown), "a row of it")
             clock.turn(-HOUR)
             right, before = clock.now(), len(shown)
             wait_for(lambda: any(is_live_after(each, right) for each in shown[before:]), "a live row")
-            with Reader.opened(path) as reader:
-                future = list(reader.pending("calls", right + HOUR / 4, right + HOUR / 2))
+            future = pending(path, right + HOUR / 4, right + HOUR / 2)
         assert future  # they wait, and are not lost
         assert all(each.visible_at > each.slot for each in future if not each.in_flight)
         # `running` has seen that no request left before its slot's moment; here: no row came from before it.
@@ -392,9 +393,9 @@ class TestANewConfiguration:
                 wait_for(lambda: "other" in {each.record.metric for each in shown}, "rows of the new one")
 
 
-def pending(path: Path) -> list[PendingSlot]:
+def pending(path: Path, start: datetime = EVER[0], end: datetime = EVER[1]) -> list[PendingSlot]:
     with Reader.opened(path) as reader:
-        return list(reader.pending("calls", *EVER))
+        return list(reader.pending("calls", start, end))
 
 
 def bury_past(path: Path, slots: list[datetime], reason: str) -> None:
