@@ -180,17 +180,15 @@ class Writer:
             self._unwritten.append(batch)
 
     def _write_and_take(self, now_ms: int) -> WriterTurn:
-        due = self._due(now_ms)
-        if not self._unwritten and not due:
+        if not self._unwritten and not self._due(now_ms):
             return WriterTurn([], WriteBatch())
         hidden_until_ms = now_ms + LOOK_AHEAD_MS + round(self._limits.visibility_seconds * 1000)
         with transaction(self._connection):
-            if self._unwritten:
-                for batch in self._unwritten:
-                    batch.write(self._connection, now_ms)
-                statements.demote_late(self._connection, now_ms - LATE_MS)
-                self._waiting_lines.bury_overflow(self._connection, now_ms)
-                due = self._due(now_ms)
+            for batch in self._unwritten:
+                batch.write(self._connection, now_ms)
+            statements.demote_late(self._connection, now_ms - LATE_MS)
+            self._waiting_lines.bury_overflow(self._connection, now_ms)
+            due = self._due(now_ms)
             statements.hand_out(self._connection, due, hidden_until_ms)
         self._waiting_lines.served(due)
         written, *later = self._unwritten or [WriteBatch()]
