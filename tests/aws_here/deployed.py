@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import boto3
 
 from aws_here.local_aws import ACCESS_KEY, REGION, SECRET_KEY, create_metrics_table, create_queue, sqs_at
-from kizami.aws.places import GivenPlaces
 from kizami.core.messages import MetricRecord, ScheduleMessage, write_message, write_record
+
+
+@dataclass(frozen=True, slots=True)
+class GivenPlaces:
+    """The places, as somebody knows them."""
+
+    table: str
+    queue: str
+    backfill_queue: str
+    dead_letter_queue: str | None = None
 
 
 class Deployment:

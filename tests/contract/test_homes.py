@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from aws_here.deployed import Deployment
+from aws_here.deployed import Deployment, GivenPlaces
 from aws_here.local_aws import (
     create_company_table,
     create_metrics_table,
@@ -25,7 +25,6 @@ from kizami.aggregation.stores.company_states import CompanyTables
 from kizami.aggregation.stores.company_table import DynamoDbLockStore
 from kizami.aggregation.stores.points_table import DynamoDbPointStore
 from kizami.aws.home import AwsHome
-from kizami.aws.places import GivenPlaces
 from kizami.core.coverage import Completeness, Gap, Span
 from kizami.core.errors import InvalidInput
 from kizami.core.messages import MetricRecord, ScheduleMessage, write_message

@@ -30,16 +30,6 @@ class Places(Protocol):
     def dead_letter_queue(self) -> str | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class GivenPlaces:
-    """The places, as somebody knows them."""
-
-    table: str
-    queue: str
-    backfill_queue: str
-    dead_letter_queue: str | None = None
-
-
 @dataclass(slots=True)
 class FoundPlaces:
     """The places, each looked up when it is needed; the stack is asked once at most."""
