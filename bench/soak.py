@@ -1,8 +1,8 @@
 """`make soak`: an hour in which a third of the hosts hang, fail, drip or cannot be resolved.
 
-Every host is an address of its own on the loopback. What is told each minute, and judged at the end: the queue,
-the memory, and how late the healthy hosts' polls are. One hanging host has many targets. Every few minutes a past
-hour of a healthy target is asked for, which must come in while the others hang.
+Every host is an address of its own on the loopback. What is told each minute, and drawn and judged at the end: the
+queue, the memory, descriptors, the file, and how late the healthy hosts' polls are. One hanging host has many
+targets. Every few minutes a past hour of a healthy target is asked for, which must come in while the others hang.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from statistics import median
+from statistics import linear_regression, median
 from urllib.parse import parse_qs, urlsplit
 
 from kizami.core.sender import message_for_slot
@@ -35,6 +35,14 @@ PORT = 18080
 BACKFILL_SLOTS = 720
 TROUBLES = ("hangs", "fails", "drips", "unresolvable")
 Behaviour = Callable[[str, asyncio.StreamWriter], Awaitable[None]]
+DRAWN = {
+    "megabytes": "memory (MB)",
+    "descriptors": "descriptors",
+    "file_megabytes": "file (MB)",
+    "pending": "queue",
+    "late_ms": "late p99 (ms)",
+}
+_BARS = "▁▂▃▄▅▆▇█"
 _HEAD = b"HTTP/1.1 %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 
 
@@ -119,14 +127,16 @@ class Minute:
     pending: int
     dead: int
     megabytes: float
+    descriptors: int
+    file_megabytes: float
     late_ms: int
     missed: int
     backfill_seconds: float | None
 
     def __str__(self) -> str:
         backfill = f"{self.backfill_seconds:.0f}" if self.backfill_seconds is not None else "-"
-        numbers = f"{self.pending:>8} {self.dead:>8} {self.megabytes:>9.1f} {self.late_ms:>12}"
-        return f"{numbers} {self.missed:>7} {backfill:>14}"
+        numbers = f"{self.pending:>8} {self.dead:>8} {self.megabytes:>9.1f} {self.descriptors:>11}"
+        return f"{numbers} {self.file_megabytes:>9.1f} {self.late_ms:>12} {self.missed:>7} {backfill:>14}"
 
 
 class Watch:
@@ -172,7 +182,13 @@ class Watch:
         missed = 12 * len(self._healthy) - len(late)
         p99 = late[len(late) * 99 // 100] if late else 0
         pending = depth.waiting + depth.in_flight + depth.planned
-        return Minute(pending, depth.dead, self._megabytes(), p99, missed, backfill_seconds)
+        descriptors = len(list(Path(f"/proc/{self._pid}/fd").iterdir()))
+        sizes = self._megabytes(), descriptors, self._file_megabytes()
+        return Minute(pending, depth.dead, *sizes, p99, missed, backfill_seconds)
+
+    def _file_megabytes(self) -> float:
+        """Of the database and its log."""
+        return sum(file.stat().st_size for file in self._database.parent.glob("kizami.db*")) / 2**20
 
     def _megabytes(self) -> float:
         status = Path(f"/proc/{self._pid}/status").read_text()
@@ -221,7 +237,7 @@ def run(minutes: int, count: int, crowd: int) -> int:
 
 
 def watch(home: Watch, minutes: int) -> list[Minute]:
-    print("minute  pending     dead  RSS (MB)  late p99 ms  missed  past hour (s)")
+    print("minute  pending     dead  RSS (MB) descriptors file (MB)  late p99 ms  missed  past hour (s)")
     time.sleep(75)
     seen = []
     for number in range(minutes):
@@ -236,12 +252,33 @@ def watch(home: Watch, minutes: int) -> list[Minute]:
     return seen
 
 
+def draw(seen: list[Minute]) -> None:
+    """How each figure went, minute by minute, and what it gains in an hour."""
+    for name, label in DRAWN.items():
+        values = [float(getattr(minute, name)) for minute in seen]
+        low, high = f"{min(values):,.0f}", f"{max(values):,.0f}"
+        print(f"{label:>16} {sparkline(values)} {low} to {high}, {60 * slope(values):+,.1f} an hour")
+
+
+def slope(values: Sequence[float]) -> float:
+    """What the straight line nearest to the values gains from one to the next."""
+    return linear_regression(range(len(values)), values).slope if len(values) > 1 else 0.0
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """A bar for each value, from the least to the greatest."""
+    least, most = min(values), max(values)
+    steps = len(_BARS) - 1
+    return "".join(_BARS[round(steps * (value - least) / ((most - least) or 1))] for value in values)
+
+
 def judge(seen: list[Minute]) -> int:
     """Whether the last quarter is like the second, in which everything has filled that fills."""
+    draw(seen)
     quarter = len(seen) // 4
-    early, late = seen[quarter : 2 * quarter], seen[-quarter:]
+    early, late = seen[quarter : 2 * quarter] or seen[:1], seen[-quarter:]
     faults = []
-    for name, allowed in (("pending", 1.2), ("megabytes", 1.15), ("late_ms", 3.0)):
+    for name, allowed in (("pending", 1.2), ("megabytes", 1.15), ("descriptors", 1.1), ("late_ms", 3.0)):
         before, after = (median(getattr(minute, name) for minute in part) for part in (early, late))
         print(f"{name}: {before:.0f} in the second quarter, {after:.0f} in the last")
         if after > before * allowed + 5:

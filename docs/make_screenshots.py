@@ -2,8 +2,9 @@
 
     make screenshots        # about nine minutes; needs Chromium
 
-Six targets are polled from a server in this script. In the course of it the server fails, the daemon is held up,
-is down for some minutes, is started again, and part of what it missed is backfilled. Then a browser looks at it.
+Some two dozen targets are polled from a server in this script. In the course of it the server fails, the daemon is
+held up, is down for some minutes, is started again, and part of what it missed is backfilled. Then a browser
+looks at it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Literal
@@ -47,6 +48,13 @@ TARGETS = (
     ("orders/osaka", 5, 8),
     ("orders/tokyo", 5, 22),
     ("search/queries", 1, 9),
+    *(
+        (f"chat/{city}-{number}", 5, 12 + 3 * number)
+        for city in ("kyoto", "nara", "sapporo")
+        for number in (1, 2, 3)
+    ),
+    *((f"mail/{kind}", 10, 25) for kind in ("bounced", "delivered", "opened", "queued", "sent")),
+    *((f"video/{region}", 5, 40) for region in ("apne1", "euw1", "use1", "usw2")),
 )
 PAUSED = "logins"
 
@@ -56,6 +64,7 @@ class CountingApi:
 
     def __init__(self) -> None:
         self.failing: set[str] = set()
+        self.silent: set[str] = set()
         api = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -77,7 +86,7 @@ class CountingApi:
         self.url = f"http://127.0.0.1:{self.server.server_port}"
 
     def answer(self, name: str, start: str, end: str) -> tuple[int, bytes]:
-        if name in self.failing:
+        if name in self.failing | self.silent:
             return 503, b"{}"
         level = next(level for target, _, level in TARGETS if target == name)
         return 200, json.dumps({"from": start, "to": end, "count": wave(start, level)}).encode()
@@ -177,6 +186,8 @@ def live_through(site: Site) -> None:
     say("the API fails for one target")
     site.fail(27, MAIN)
     time.sleep(45)
+    say("two targets fall silent for good")
+    site.api.silent = {"chat/kyoto-2", "chat/kyoto-3"}
     say("the daemon is held up")
     site.hold_up(9)
     time.sleep(60)
@@ -190,6 +201,8 @@ def live_through(site: Site) -> None:
     for gap in site.get("/api/v1/gaps?last=1h")["items"]:
         site.order("/api/v1/backfill", **part_of(gap))
     time.sleep(80)
+    for order in range(1, 60):  # nobody leaves them all on the page; one is ordered in the picture of the calendar
+        site.order("/api/v1/orders/dismiss", order=order)
 
 
 def part_of(gap: dict[str, Any]) -> dict[str, str]:
@@ -228,26 +241,31 @@ class Picture:
     locale: str = "en-US"
     width: int = 1440
     height: int = 1290
-    query: str = "range=1h&minutes=10"
+    path: str = ""
     whole: bool = False
     begins_at: str | None = None
     asks_for_backfill: bool = False
 
 
+TARGET = f"targets/{MAIN}?range=1h&minutes=10"
 PICTURES = (
-    Picture("dashboard-light"),
-    Picture("dashboard-dark", theme="dark"),
-    Picture("dashboard-ja", locale="ja-JP"),
-    Picture("dashboard-backfill", theme="dark", height=900, asks_for_backfill=True),
-    Picture("dashboard-lists", height=1180, begins_at="#gaps"),
-    Picture("dashboard-phone", width=390, height=844, query="range=15m&minutes=8", whole=True),
+    Picture("dashboard-wall", height=1180),
+    Picture("dashboard-wall-dark", theme="dark", height=1180),
+    Picture("dashboard-ja", locale="ja-JP", height=1180),
+    Picture("dashboard-target", path=TARGET, height=1400),
+    Picture("dashboard-numbers", path="targets/orders/tokyo?range=6h&every=1m&with=orders/osaka", height=760),
+    Picture("dashboard-backfill", path=TARGET, theme="dark", height=900, asks_for_backfill=True),
+    Picture("dashboard-calendar", path="calendar?day={today}", height=520),
+    Picture("dashboard-phone", width=390, height=1500),
 )
 
 
 def take(page: Page, url: str, shot: Picture) -> None:
-    page.goto(f"{url}/?metric={MAIN}&{shot.query}")
+    today = datetime.now(UTC).strftime("%Y-%m-%dT00:00:00Z")
+    page.goto(f"{url}/{shot.path.format(today=today)}")
     page.locator('#live[data-state="connected"]').wait_for()
-    page.locator("#chart canvas").wait_for()
+    if "targets/" in shot.path:
+        page.locator("#chart canvas").wait_for()
     if shot.asks_for_backfill:
         page.locator("#select-missing").click()
         page.locator("#slots").scroll_into_view_if_needed()

@@ -9,18 +9,28 @@ from __future__ import annotations
 
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_events as events
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.foundation import Foundation
-from infra.parts.findings import acknowledge
-from infra.parts.functions import WRITE_KEY_ACTIONS, allow, allow_key, consume, make_function, trigger
-from infra.parts.queues import Limits, make_dead_letters, make_queue
-from infra.parts.secrets import allow_secrets
-from infra.parts.tables import make_table
-from kizami.core.targets.target import SecretReference
+from kizami.cdk.foundation import Foundation
+from kizami.cdk.parts.field_metrics import field_metric
+from kizami.cdk.parts.findings import acknowledge
+from kizami.cdk.parts.functions import (
+    WRITE_KEY_ACTIONS,
+    allow,
+    allow_key,
+    allow_notes,
+    consume,
+    make_function,
+    trigger,
+)
+from kizami.cdk.parts.queues import Limits, make_dead_letters, make_queue
+from kizami.cdk.parts.secrets import allow_secrets
+from kizami.cdk.parts.tables import make_table
+from kizami.core.targets.references import SecretReference
 
 MAX_RECEIVES = 5
 KEY_PREFIX = "kizami/aggregation/"  # of the secrets that hold the companies' keys
@@ -45,14 +55,19 @@ class Aggregating(Construct):
         super().__init__(scope, id)
         self._foundation = foundation
         settings = foundation.settings
-        self.companies = make_table(self, "Companies", foundation, settings.company_table_name, "CompanyId")
-        self.points = make_table(self, "Points", foundation, settings.points_table_name, "CompanyId", "UserMonth")
+        self.companies = make_table(
+            self, "Companies", foundation, settings.called("company_table_name"), "CompanyId"
+        )
+        self.points = make_table(
+            self, "Points", foundation, settings.called("points_table_name"), "CompanyId", "UserMonth"
+        )
         self.dead_letters = make_dead_letters(self, "DeadLetters", foundation)
         limits = Limits(settings.aggregation_visibility_seconds, MAX_RECEIVES)
         self.queue = make_queue(self, "Queue", foundation, self.dead_letters, limits)
         self.aggregation = self._make_aggregation(api_base_url, api_key)
         self.dispatcher = self._make_dispatcher()
         self.error_lines = self._count_error_lines(self.aggregation, self.dispatcher)
+        self.granted = self._count_points("granted") if settings.fully_monitored else None
         self.rule = events.Rule(
             self,
             "OnSchedule",
@@ -114,6 +129,16 @@ class Aggregating(Construct):
                 metric_name=name,
             )
         return cloudwatch.Metric(namespace=namespace, metric_name=name, statistic="Sum")
+
+    def _count_points(self, name: str) -> cloudwatch.Metric:
+        """The sum of a field of each run's last line: a curve that scans no log."""
+        runs, space = '{ $.event = "aggregation.end" }', f"kizami/{Stack.of(self).stack_name}"
+        return field_metric(self, "GrantedPoints", self.aggregation, runs, name, space, "PointsGranted", "Sum")
+
+    def note_failures(self, table: dynamodb.ITable) -> None:
+        """Have failed runs noted where the reconciler looks for them."""
+        self.aggregation.add_environment("AI_METRICS_TABLE_NAME", table.table_name)
+        allow_notes(self.aggregation, table)
 
     def _make_dispatcher(self) -> lambda_.Function:
         foundation = self._foundation

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from aws_cdk import App, Stack, Validations
 from cdk_nag import AwsSolutionsChecks
 
-from infra.settings import settings_from_context
+from infra.context import settings_from_context
 from infra.stack import DataCollectionSchedulerStack
 from kizami.core.errors import ConfigurationError
 

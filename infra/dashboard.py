@@ -1,66 +1,93 @@
-"""The CloudWatch dashboard: alarms, counts, lateness, coverage, errors, queues and points, over the same hours."""
+"""The CloudWatch dashboard, by metrics alone: alarms, lateness, coverage, calls, capacity, queues and points."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_logs as logs
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_lambda as lambda_
 
 from infra.aggregating import Aggregating
-from infra.schedule import SubMinuteSchedule
+from kizami.cdk.schedule import SubMinuteSchedule
+from kizami.cdk.schedule_alarms import ScheduleAlarms
 
 HALF = 12  # of a dashboard's 24 columns
-STORED, RUN_ENDED = 'event = "slot.stored"', 'event = "aggregation.end"'
 
 
 def add_widgets(
     dashboard: cloudwatch.Dashboard,
     schedule: SubMinuteSchedule,
-    aggregating: Aggregating,
-    coverage: cloudwatch.IMetric,
-    missing: cloudwatch.IMetric,
+    watched: ScheduleAlarms,
+    aggregating: Aggregating | None,
     alarms: Sequence[cloudwatch.IAlarm],
 ) -> None:
     """Put the widgets on the dashboard, row by row."""
-    group = schedule.collecting.collector.log_group
     dashboard.add_widgets(cloudwatch.AlarmStatusWidget(title="Alarms", alarms=list(alarms), width=2 * HALF))
     dashboard.add_widgets(
-        _from_logs("Counts", group, STORED, "stats avg(count) as count by bin(1m)"),
-        _from_logs(
-            "Lateness in ms",
-            group,
-            STORED,
-            "stats pct(latenessMilliseconds, 50) as p50, pct(latenessMilliseconds, 99) as p99 by bin(1m)",
-        ),
+        _lateness(watched), _graph("Coverage in % and missing slots", [watched.coverage], [watched.missing])
     )
-    dashboard.add_widgets(_graph("Coverage in % and missing slots", [coverage], [missing]), _errors(schedule))
+    dashboard.add_widgets(_calls(schedule), _errors(schedule))
     dashboard.add_widgets(_queue(schedule), _dead_letters(schedule))
-    dashboard.add_widgets(_points(aggregating), _companies(aggregating))
+    dashboard.add_widgets(_capacity(schedule.table), _times(schedule, watched))
+    if aggregating:
+        dashboard.add_widgets(_points(aggregating), _companies(aggregating))
 
 
-def _from_logs(title: str, group: logs.ILogGroup, lines: str, statistics: str) -> cloudwatch.LogQueryWidget:
-    """A curve out of a function's log: every stored record, every run that ended is one line of it."""
-    return cloudwatch.LogQueryWidget(
-        title=title,
-        log_group_names=[group.log_group_name],
-        query_lines=[f"filter {lines}", statistics],
-        view=cloudwatch.LogQueryVisualizationType.LINE,
-        width=HALF,
+def _lateness(watched: ScheduleAlarms) -> cloudwatch.GraphWidget:
+    half, late = (
+        watched.lateness.with_(statistic="p50", label="p50"),
+        watched.lateness.with_(statistic="p99", label="p99"),
     )
+    return _graph("Lateness in ms", [half, late], [])
 
 
-def _errors(schedule: SubMinuteSchedule) -> cloudwatch.GraphWidget:
-    functions = {
+def _functions(schedule: SubMinuteSchedule) -> dict[str, lambda_.Function]:
+    return {
         "Sender": schedule.scheduling.sender,
         "Collector": schedule.collecting.collector,
         "Reconciler": schedule.reconciling.reconciler,
     }
+
+
+def _calls(schedule: SubMinuteSchedule) -> cloudwatch.GraphWidget:
+    functions = _functions(schedule)
+    return _graph(
+        "Invocations, and how many at once",
+        [function.metric_invocations(label=name) for name, function in functions.items()],
+        [functions["Collector"].metric("ConcurrentExecutions", statistic="Maximum", label="Collectors at once")],
+    )
+
+
+def _errors(schedule: SubMinuteSchedule) -> cloudwatch.GraphWidget:
+    functions = _functions(schedule)
     return _graph(
         "Errors and throttles",
         [function.metric_errors(label=f"{name} errors") for name, function in functions.items()],
         [function.metric_throttles(label=f"{name} throttles") for name, function in functions.items()],
     )
+
+
+def _times(schedule: SubMinuteSchedule, watched: ScheduleAlarms) -> cloudwatch.GraphWidget:
+    functions = _functions(schedule)
+    return _graph(
+        "What takes how long, in ms",
+        [function.metric_duration(label=name, statistic="p90") for name, function in functions.items()],
+        [watched.api_time.with_(label="API")],
+    )
+
+
+def _capacity(table: dynamodb.ITable) -> cloudwatch.GraphWidget:
+    names = {"TableName": table.table_name}
+    throttled = [
+        table.metric(metric, dimensions_map=names, statistic="Sum", label=label)
+        for metric, label in (("WriteThrottleEvents", "writes refused"), ("ReadThrottleEvents", "reads refused"))
+    ]
+    used = [
+        table.metric_consumed_write_capacity_units(statistic="Sum", label="write units"),
+        table.metric_consumed_read_capacity_units(statistic="Sum", label="read units"),
+    ]
+    return _graph("DynamoDB: units used, calls refused", used, throttled)
 
 
 def _queue(schedule: SubMinuteSchedule) -> cloudwatch.GraphWidget:
@@ -78,15 +105,16 @@ def _queue(schedule: SubMinuteSchedule) -> cloudwatch.GraphWidget:
 
 def _dead_letters(schedule: SubMinuteSchedule) -> cloudwatch.GraphWidget:
     backfill, dead = schedule.reconciling.queue, schedule.scheduling.dead_letters
-    left = [backfill.metric_approximate_number_of_messages_visible(label="backfill")]
+    left = []
+    if not schedule.reconciling.shares_queue:
+        left.append(backfill.metric_approximate_number_of_messages_visible(label="backfill"))
     if dead:
         left.append(dead.metric_approximate_number_of_messages_visible(label="dead letters"))
     return _graph("Backfill and dead letters", left, [])
 
 
-def _points(aggregating: Aggregating) -> cloudwatch.LogQueryWidget:
-    counted = "stats sum(granted) as granted, sum(already_granted) as already, sum(failed) as failed by bin(1h)"
-    return _from_logs("Aggregation: points", aggregating.aggregation.log_group, RUN_ENDED, counted)
+def _points(aggregating: Aggregating) -> cloudwatch.GraphWidget:
+    return _graph("Aggregation: points", [aggregating.granted] if aggregating.granted else [], [])
 
 
 def _companies(aggregating: Aggregating) -> cloudwatch.GraphWidget:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -22,31 +23,45 @@ settings.load_profile("kizami")
 # A run that was started in the background ignores Ctrl-C, and so would the programs it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-SLOW_FIRST = ("e2e", "browser", "simulation")
-SLOWEST = ("cdk_command", "faults", "up", "engine", "dashboard_page", "backfill_verb", "verbs")
+# What is found stays to the end: to look through it again and again would take a tenth of all the time.
+gc.disable()
+
+SLOW_FIRST = ("e2e", "browser", "simulation", "contract", "infra", "local_store", "property")
+# The longest first, so that none is left over at the end. Who waits, for the local AWS or for CDK, lets the others
+# compute: such files stand between those that compute.
+SLOWEST = (
+    *("simulation/simulated_days", "e2e/many_targets", "e2e/local_aws", "simulation/engine", "e2e/up"),
+    *("e2e/bundles_in_trouble", "e2e/alerts_on_aws", "simulation/simulated_stacks"),
+    *("e2e/cdk_command", "e2e/local_aws_aggregation", "contract/homes", "browser/dashboard_page"),
+    *("e2e/verbs_on_deployed_stack", "simulation/timescales", "simulation/crash_points", "e2e/wheel"),
+    *("infra/settings", "browser/dashboard_up", "contract/verbs_on_both_homes", "e2e/backfill_verb"),
+    *("simulation/blocked_targets", "infra/own_app", "browser/wall", "simulation/faults", "e2e/own_cdk_app"),
+    *("contract/aggregation_stores", "local_store/expiry", "infra/package", "e2e/verbs", "infra/targets"),
+    *("browser/dashboard_phone", "local_store/history_machine", "infra/production", "e2e/dashboard_schema"),
+    *("mutants/mutants", "browser/dashboard_focus", "infra/safe_defaults", "simulation/backups"),
+    *("e2e/dashboard_api", "e2e/mock_api_schema", "simulation/other_programs", "infra/specification"),
+    *("alerts/decision", "bundles/reconciling", "house/house", "e2e/scarcity", "e2e/real_servers"),
+    "contract/packed_documents",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files run side by side: the slow ones first, the slowest before the others, so that none is left over at the
-    end, and those that run a local AWS far from each other, so that the machine need not run several at once."""
-    files: dict[Path, list[pytest.Item]] = {}
-    for item in items:
-        files.setdefault(item.path, []).append(item)
-    slow = [path for path in files if path.parent.name in SLOW_FIRST]
-    heavy = [path for path in slow if any("aws" in _fixtures(item) for item in files[path])]
-    light = sorted((path for path in slow if path not in heavy), key=_rank)
-    place = {path: place / len(some) for some in (heavy, light) for place, path in enumerate(some)}
-    items.sort(key=lambda item: place.get(item.path, 1))
+    """Files run side by side, in this order."""
+    items.sort(key=lambda item: _rank(item.path))
     assert len({item.nodeid for item in items}) == len(items), "of two tests with one id only one would run"
 
 
 def _rank(path: Path) -> int:
-    name = path.stem.removeprefix("test_")
-    return SLOWEST.index(name) if name in SLOWEST else len(SLOWEST)
+    name = f"{path.parent.name}/{path.stem.removeprefix('test_')}"
+    if name in SLOWEST:
+        return SLOWEST.index(name)
+    return len(SLOWEST) + (path.parent.name not in SLOW_FIRST)
 
 
-def _fixtures(item: pytest.Item) -> Sequence[str]:
-    return getattr(item, "fixturenames", ())
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)  # to look as often as usual would take a tenth of all the time as well
+    gc.enable()
 
 
 def skip_for_lack_of(what: str, remedy: str) -> NoReturn:
@@ -100,6 +115,30 @@ def dynamodb_local_endpoint() -> str:
     return once_a_run.shared_server("dynamodb-local", dynamodb_local_server)
 
 
+@pytest.fixture(scope="session")
+def dynalite_endpoint() -> str:
+    """A DynamoDB that neither Amazon nor moto has written, one server for the whole run."""
+    from aws_here.local_aws import dynalite_server
+
+    return once_a_run.shared_server("dynalite", dynalite_server)
+
+
+@pytest.fixture(scope="session")
+def fauxqs_endpoint() -> str:
+    """An SQS that moto has not written, one server for the whole run."""
+    from aws_here.local_aws import fauxqs_server
+
+    return once_a_run.shared_server("fauxqs", fauxqs_server)
+
+
+def _close_event_loop() -> None:
+    side_by_side = sys.modules.get("kizami.aws.client.side_by_side")
+    if side_by_side is not None and side_by_side.event_loop.cache_info().currsize:
+        side_by_side.loop_client().close()
+        side_by_side.event_loop().run_until_complete(side_by_side.asyncio.sleep(0))
+        side_by_side.event_loop().close()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_connection_outlives_the_tests() -> Iterator[None]:
     """The functions keep theirs for the next invocation; here there is none."""
@@ -110,6 +149,7 @@ def no_connection_outlives_the_tests() -> Iterator[None]:
         "collector": ["api_client"],
         "client.secrets": ["secrets_manager", "parameter_store"],
     }
+    _close_event_loop()
     for module, names in clients.items():
         if loaded := sys.modules.get(f"kizami.aws.{module}"):
             for name in names:

@@ -19,6 +19,7 @@ class GivenPlaces:
     queue: str
     backfill_queue: str
     dead_letter_queue: str | None = None
+    ledger: str | None = None
 
 
 class Deployment:
@@ -47,16 +48,7 @@ class Deployment:
 
     def store(self, records: Iterable[MetricRecord]) -> None:
         """Put records into the table, many at once."""
-        resource = boto3.resource(
-            "dynamodb",
-            endpoint_url=self.endpoint,
-            region_name=REGION,
-            aws_access_key_id=ACCESS_KEY,
-            aws_secret_access_key=SECRET_KEY,
-        )
-        with resource.Table(self.table).batch_writer() as batch:
-            for record in records:
-                batch.put_item(Item=write_record(record))
+        store_records(self.endpoint, self.table, records)
 
     def bury(self, messages: Iterable[ScheduleMessage]) -> None:
         """Make messages dead letters."""
@@ -69,3 +61,18 @@ class Deployment:
         while messages := self.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
             found += [message["Body"] for message in messages]
         return found
+
+
+def store_records(endpoint: str, table: str, records: Iterable[MetricRecord]) -> None:
+    """Put records into a table, many at once."""
+    resource = boto3.resource(
+        "dynamodb",
+        endpoint_url=endpoint,
+        region_name=REGION,
+        aws_access_key_id=ACCESS_KEY,
+        aws_secret_access_key=SECRET_KEY,
+    )
+    with resource.Table(table).batch_writer() as batch:
+        for record in records:
+            expiry = {} if record.expires_at is None else {"expiresAt": record.expires_at}
+            batch.put_item(Item={**write_record(record), **expiry})

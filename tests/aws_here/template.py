@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from aws_here.synthesizer import ask_for_stack
 from programs.once_a_run import made_once
 
 HANDLERS = {
@@ -38,9 +39,11 @@ class Template:
         return dict(resource["Properties"])
 
     def function_id(self, name: str) -> str:
-        """The logical id of the Sender, the Collector, …"""
+        """The logical id of the Sender, the Collector, …; `Orders.sender` is that of one schedule of several."""
+        schedule, _, role = name.rpartition(".")
         functions = self.resources("AWS::Lambda::Function").items()
-        (found,) = [id for id, function in functions if function["Properties"]["Handler"] == HANDLERS[name]]
+        made = [id for id, function in functions if function["Properties"]["Handler"] == HANDLERS[role]]
+        (found,) = [id for id in made if id.startswith(schedule)]
         return found
 
     def function(self, name: str) -> dict[str, Any]:
@@ -111,13 +114,7 @@ def flat(value: Any) -> str:
 @lru_cache
 def synthesize(**context: str) -> Template:
     """The stack with that context, made once a test run however many tests look at it."""
-    return read_template(made_once(f"stack {sorted(context.items())}", lambda to: _synthesize(context, to)))
-
-
-def _synthesize(context: dict[str, str], directory: Path) -> Path:
-    from infra.app import synthesize as synthesize_app
-
-    return directory / synthesize_app(context, str(directory)).template_file
+    return read_template(made_once(f"stack {sorted(context.items())}", lambda to: ask_for_stack(context, to)))
 
 
 def read_template(path: Path) -> Template:

@@ -1,4 +1,5 @@
-"""One real browser for all browser tests of a run; a page that complains or looks elsewhere fails its test."""
+"""One real browser for all browser tests of a run; a page that complains, looks elsewhere or is ever drawn wider
+than its window fails its test."""
 
 from __future__ import annotations
 
@@ -16,10 +17,41 @@ from conftest import skip_for_lack_of
 
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 
+# Nobody sees the browser's own windows: what it would prepare in them costs twice as much as the page itself.
+UNSEEN = ("WebUIOmniboxPopup", "WebUIOmniboxAimPopup")
+# Of two such options Chromium heeds the last, so what Playwright leaves out stands here too.
+LEFT_OUT = (
+    *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades", "LensOverlay"),
+    *("HttpsFirstBalancedModeAutoEnable", "MediaRouter", "PaintHolding", "ThirdPartyStoragePartitioning"),
+    *("AvoidCorsURLLoaderRestartOnRedirect", "OptimizationHints", "NetworkTimeServiceQuerying", "AimEnabled"),
+    *("PreconnectToSearch", *UNSEEN),
+)
+ARGUMENTS = ["--no-sandbox", "--renderer-process-limit=1", f"--disable-features={','.join(LEFT_OUT)}"]
+
 PATIENCE_MS = 60_000  # of a machine that is busy with something else; nothing waits longer than it must
 expect.set_options(timeout=PATIENCE_MS)
 
 OpenPage = Callable[..., Page]
+
+# A colour that is on its way from one theme to the other is none that somebody reads.
+_END_TRANSITIONS = "document.getAnimations().filter(a => a instanceof CSSTransition).forEach(a => a.finish())"
+
+# Looks at each frame in which something may have changed, once it is drawn. Before the stylesheet nothing is.
+WATCHED_WIDTH = """(() => {
+  const { requestAnimationFrame, setTimeout } = window; // the real ones, also where a test holds the clock
+  const beside = (element) => element.getBoundingClientRect().right > innerWidth + 1;
+  const named = ({ nodeName, id, className }) => `${nodeName}#${id}.${className}`;
+  const look = () => {
+    const over = document.documentElement.scrollWidth - innerWidth;
+    if (over > 0) console.error(`${over} px wider than its window`, location.pathname, document.readyState,
+      [...document.querySelectorAll("body *")].filter(beside).slice(0, 5).map(named).join(", "));
+  };
+  let frame = 0;
+  const changed = () => { frame ||= requestAnimationFrame(() => { frame = 0; setTimeout(look); }); };
+  const anything = { subtree: true, childList: true, attributes: true, characterData: true };
+  new MutationObserver(changed).observe(document, anything);
+  for (const event of ["load", "resize", "toggle"]) addEventListener(event, changed, true);
+})()"""
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +61,7 @@ def browser() -> Iterator[Browser]:
     if found is None:
         skip_for_lack_of("Chromium", "apt-get install chromium fonts-noto-cjk")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
         yield browser
         browser.close()
 
@@ -72,6 +104,7 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
             context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
             contexts.callback(context.close)
             context.set_default_timeout(PATIENCE_MS)
+            context.add_init_script(WATCHED_WIDTH)
             page = context.new_page()
             heard = Complaints(url)
             heard.expected = expected
@@ -84,6 +117,27 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
     assert [words for heard in complaints for words in heard.found] == []
 
 
+def overflow(page: Page) -> int:
+    """By how many pixels a page is wider than its window, once it is drawn as it is now."""
+    return int(page.evaluate(OVERFLOW))
+
+
+# A frame comes only when the stylesheets are there; until then a page without any style would be measured.
+OVERFLOW = """() => new Promise((tell) => requestAnimationFrame(() => setTimeout(() => {
+  tell(document.documentElement.scrollWidth - innerWidth);
+})))"""
+
+
+def until_the_chart_fits(page: Page) -> None:
+    """Once a chart, if there is one, has the width of a window that has just been changed."""
+    page.wait_for_function(CHART_FITS)
+
+
+# A function: to ask again, an expression would be evaluated in the page, whose security policy forbids that.
+CHART_FITS = """() => !window.chart
+  || document.querySelector("#chart .uplot").clientWidth <= window.chart.clientWidth"""
+
+
 @pytest.fixture(scope="session")
 def axe() -> Callable[[Page], list[str]]:
     """Runs axe-core on a page; gives what it finds, one line each."""
@@ -92,8 +146,10 @@ def axe() -> Callable[[Page], list[str]]:
     script = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
 
     def findings(page: Page) -> list[str]:
-        page.evaluate(script)
-        result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        if not page.evaluate("'axe' in window"):
+            page.evaluate(script)
+        page.evaluate(_END_TRANSITIONS)
+        result = page.evaluate("axe.run(document, {resultTypes: ['violations'], preload: false})")
         return [
             f"{violation['id']} ({violation['impact']}): {node['target']} {node['failureSummary']}"
             for violation in result["violations"]

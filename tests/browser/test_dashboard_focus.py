@@ -70,15 +70,23 @@ def home(tmp_path: Path) -> Home:
 @pytest.fixture
 def page(home: Home, open_page: OpenPage) -> Iterator[Page]:
     with DashboardServer(lambda: LocalHome(home.path), port=0, clock=home.clock) as server:
-        page = open_page(f"{server.url}/?metric=calls")
+        page = open_page(f"{server.url}/targets/calls")
         expect(page.locator("#live")).to_have_attribute("data-state", "connected")
         expect(page.locator("#chart canvas")).to_be_visible()
         yield page
         page.close()
 
 
-def row_button(page: Page, part: str, text: str) -> Locator:
-    return page.locator(f"#{part} tbody tr").filter(has_text=text).get_by_role("button")
+@pytest.fixture
+def wall(page: Page) -> Page:
+    """The same home, all targets of it."""
+    page.locator(".brand").click()
+    expect(page.locator("#rows.virtual .row")).to_have_count(3)
+    return page
+
+
+def row_button(page: Page, text: str) -> Locator:
+    return page.locator("#episodes tbody tr").filter(has_text=text).get_by_role("button")
 
 
 def open_dialog(page: Page, button: Locator) -> None:
@@ -103,11 +111,11 @@ def test_every_dialog_gives_the_focus_back_to_what_opened_it(page: Page) -> None
     openers = [
         page.locator("#backfill-range"),
         page.locator("#backfill-selected"),
-        page.get_by_role("button", name="Backfill all"),
-        row_button(page, "gaps", "slow"),
-        page.get_by_role("button", name="Redrive all"),
-        page.locator("#dead tbody button").last,
-        row_button(page, "targets", "quick"),
+        page.get_by_role("button", name="Backfill all gaps"),
+        row_button(page, "nobody asked"),
+        page.get_by_role("button", name="Redrive all dead letters"),
+        row_button(page, "status 500"),
+        page.get_by_role("button", name="Pause"),
     ]
     for opener in openers:
         for way in ("Escape", "cancel", "outside"):
@@ -118,32 +126,26 @@ def test_every_dialog_gives_the_focus_back_to_what_opened_it(page: Page) -> None
 
 
 def test_what_is_confirmed_leaves_the_focus_beside_what_is_gone(page: Page) -> None:
-    pause = row_button(page, "targets", "quick")
-    open_dialog(page, pause)
+    open_dialog(page, page.get_by_role("button", name="Pause"))
     close_dialog(page, "confirm")
-    expect(page.locator("#targets tbody button:focus")).to_have_text("Resume")
+    expect(page.locator("#target-head button:focus")).to_have_text("Resume")
     page.keyboard.press("Enter")  # no dialog: what was paused goes on
-    expect(page.locator("#targets tbody button:focus")).to_have_text("Pause")
-    expect(row_button(page, "targets", "quick")).to_be_focused()
+    expect(page.locator("#target-head button:focus")).to_have_text("Pause")
 
-    expect(page.locator("#gaps tbody tr")).to_have_count(4)
-    open_dialog(page, page.locator("#gaps tbody button").nth(1))
+    expect(page.locator("#episodes tbody tr")).to_have_count(2)
+    open_dialog(page, row_button(page, "nobody asked"))
     close_dialog(page, "confirm")
-    expect(page.locator("#gaps tbody tr")).to_have_count(3)
-    expect(page.locator("#gaps tbody button").nth(1)).to_be_focused()
-    open_dialog(page, page.get_by_role("button", name="Backfill all"))
+    expect(page.locator("#episodes tbody tr")).to_have_count(1)
+    expect(page.get_by_role("button", name="Redrive all dead letters")).to_be_focused()
+    open_dialog(page, row_button(page, "status 500"))
     close_dialog(page, "confirm")
-    expect(page.locator("#gaps .empty")).to_be_visible()
-    expect(page.locator("#gaps")).to_be_focused()
-
-    open_dialog(page, page.locator("#dead tbody button").last)
-    close_dialog(page, "confirm")
-    expect(page.locator("#dead tbody button")).to_have_count(1)
-    expect(page.locator("#dead tbody button")).to_be_focused()
-    open_dialog(page, page.locator("#dead tbody button"))
-    close_dialog(page, "confirm")
-    expect(page.locator("#dead .empty")).to_be_visible()
-    expect(page.locator("#dead")).to_be_focused()
+    expect(page.locator("#episodes .empty")).to_be_visible()
+    expect(page.locator("#episodes")).to_be_focused()
+    expect(page.locator("#orders li")).to_have_count(2)
+    dismiss = page.locator("#orders").get_by_role("button")
+    dismiss.first.press("Enter")
+    expect(page.locator("#orders li")).to_have_count(1)
+    expect(dismiss).to_be_focused()
 
 
 def test_a_selection_that_is_done_with_leaves_the_focus_in_the_grid(page: Page) -> None:
@@ -158,33 +160,32 @@ def test_a_selection_that_is_done_with_leaves_the_focus_in_the_grid(page: Page) 
 
 
 def test_an_opener_that_goes_while_its_dialog_is_open_leaves_the_focus_to_its_neighbour(
-    page: Page, home: Home
+    wall: Page, home: Home
 ) -> None:
-    gaps = page.locator("#gaps tbody tr")
-    open_dialog(page, row_button(page, "gaps", "quick"))
+    expect(wall.locator("#episodes tbody tr")).to_have_count(4)
+    open_dialog(wall, row_button(wall, "quick"))
     home.ask_for(QUICK, 30, 31, 32)
-    expect(gaps).to_have_count(3)
-    close_dialog(page, "Escape")
-    expect(page.locator("#gaps tbody button:focus")).to_have_count(1)
+    expect(wall.locator("#episodes tbody tr")).to_have_count(3)
+    close_dialog(wall, "Escape")
+    expect(wall.locator("#episodes tbody button:focus")).to_have_count(1)
 
 
-def test_a_renewed_page_takes_nobody_s_focus_and_hands_no_button_to_another(page: Page, home: Home) -> None:
-    button = row_button(page, "gaps", "slow")
+def test_a_renewed_page_takes_nobody_s_focus_and_hands_no_button_to_another(wall: Page, home: Home) -> None:
+    button = row_button(wall, "slow")
     button.focus()
     home.ask_for(QUICK, 30, 31, 32)
-    expect(page.locator("#gaps tbody tr")).to_have_count(3)
+    expect(wall.locator("#episodes tbody tr")).to_have_count(3)
     expect(button).to_be_focused()
-    pause = row_button(page, "targets", "quick")
-    pause.focus()
+    row = wall.locator("#rows").get_by_role("link", name="quick")
+    row.focus()
     home.add_target("a_new_one_before_the_others")
-    expect(page.locator("#targets tbody tr")).to_have_count(4)
-    expect(pause).to_be_focused()
-    open_dialog(page, page.locator("#targets tbody button:focus"))
-    expect(page.locator("#dialog-heading")).to_have_text("Pause quick?")
-    page.keyboard.press("Escape")
+    expect(wall.locator("#rows .row")).to_have_count(4)
+    expect(row).to_be_focused()
     home.ask_for(SLOW, 5, 6)
-    expect(page.locator("#gaps tbody tr")).to_have_count(2)
-    expect(pause).to_be_focused()
+    expect(wall.locator("#episodes tbody tr")).to_have_count(2)
+    expect(row).to_be_focused()
+    wall.keyboard.press("Enter")
+    expect(wall.get_by_role("heading", level=1)).to_have_text("quick")
 
 
 def test_what_is_typed_stays_when_something_new_comes_to_stand_beside_it(
@@ -194,15 +195,16 @@ def test_what_is_typed_stays_when_something_new_comes_to_stand_beside_it(
     path = build_targets(tmp_path / "kizami.db", NOW, whole)
     with DashboardServer(lambda: LocalHome(path), port=0, clock=FixedClock(NOW)) as server:
         page = open_page(server.url)
-        expect(page.locator("#live")).to_have_attribute("data-state", "connected")
-        expect(page.locator("#targets nav")).to_have_count(0)
-        search = page.locator("#targets input[type=search]")
+        expect(page.locator("#rows .row")).to_have_count(12)
+        search = page.locator("#search")
         search.press_sequentially("target_7")
+        expect(page.locator("#rows .row")).to_have_count(1)
         with closing(LocalHome(path)) as source:
             source.pause("target_3")  # as another page would
-        expect(page.locator("#targets nav")).to_contain_text("paused 1")
+        expect(page.locator("#conditions")).to_contain_text("paused 1")
         expect(search).to_be_focused()
         expect(search).to_have_value("target_7")
+        expect(page.locator("#rows .row")).to_have_count(1)
         page.close()
 
 
@@ -215,19 +217,19 @@ def test_a_minute_that_leaves_the_grid_leaves_the_focus_in_it(page: Page, home: 
     expect(page.locator("#grid td:focus")).to_have_count(1)
 
 
-def test_the_preview_names_the_first_and_last_slot_that_are_then_asked_for(page: Page, home: Home) -> None:
+def test_the_preview_names_the_first_and_last_slot_that_are_then_asked_for(wall: Page, home: Home) -> None:
     """Of targets of different intervals and lags; and what falls due while the dialog is open is left alone."""
-    open_dialog(page, page.get_by_role("button", name="Backfill all"))
-    facts = page.locator("#dialog dd")
+    open_dialog(wall, wall.get_by_role("button", name="Backfill all gaps"))
+    facts = wall.locator("#dialog dd")
     first = newest_due(SLOW, NOW) - timedelta(minutes=6)
     last = newest_due(QUICK, NOW) - timedelta(seconds=30)
     expect(facts.nth(0)).to_have_text("calls, quick, slow")
     expect(facts.nth(1)).to_have_text(f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S}")
-    expect(page.locator("#dialog-heading")).to_have_text("Backfill 9 slots?")
+    expect(wall.locator("#dialog-heading")).to_have_text("Backfill 9 slots?")
     home.clock.moment = NOW + timedelta(minutes=2)
-    expect(page.locator("#gaps tbody tr").nth(4)).to_be_attached()
-    close_dialog(page, "confirm")
-    expect(page.locator("#toast")).to_have_text("9 slots are on their way.")
+    expect(wall.locator("#tile-gaps .value")).not_to_have_text("4")
+    close_dialog(wall, "confirm")
+    expect(wall.locator("#toast")).to_have_text("9 slots are on their way.")
     with open_database(home.path) as connection:
         slots = connection.execute("SELECT json_group_array(DISTINCT slot) FROM messages").get
     assert str(to_seconds(first)) in slots

@@ -13,8 +13,8 @@ from playwright.sync_api import Page, expect
 
 from browser.conftest import OpenPage
 from kizami.cli.homes import HomeOptions
-from kizami.cli.verbs.status import read_status
-from kizami.cli.verbs.status import status_lines as lines_of
+from kizami.cli.terminal.status_text import read_status
+from kizami.cli.terminal.status_text import status_lines as lines_of
 from kizami.core.targets.target import Target
 from kizami.local.home import LocalHome
 from kizami.web.server import DashboardServer
@@ -45,8 +45,8 @@ def page(path: Path, clock: FixedClock, open_page: OpenPage) -> Iterator[Page]:
         page.close()
 
 
-def tile(page: Page, kind: str) -> list[str]:
-    return page.locator(f'.tile[data-tile="{kind}"] dd').all_inner_texts()
+def expect_tile(page: Page, kind: str, value: str, note: str) -> None:
+    expect(page.locator(f".tile[data-tile={kind}] :is(.value, .note)")).to_have_text([value, note])
 
 
 def status_lines(path: Path, now: datetime) -> str:
@@ -72,10 +72,11 @@ def test_the_first_seconds_do_not_contradict_themselves(page: Page, path: Path, 
 
 
 def assert_nothing_yet(page: Page) -> None:
-    assert tile(page, "age") == ["–", "none yet"]
-    assert tile(page, "hour") == tile(page, "day") == ["–", "from the first slot on"]
-    assert tile(page, "lateness") == ["–", "no poll yet"]
-    expect(page.locator("#targets td .state")).to_have_text("waiting")
+    expect_tile(page, "age", "–", "none yet")
+    expect_tile(page, "hour", "–", "from the first slot on")
+    expect_tile(page, "day", "–", "from the first slot on")
+    expect_tile(page, "lateness", "–", "no poll yet")
+    expect(page.locator("#target-head .state")).to_have_text("waiting")
     expect(page.locator("#chart-summary")).to_have_text("calls: no slot is stored in this range.")
     expect(page.locator(".legend .stored b")).to_have_text("0")
 
@@ -88,9 +89,10 @@ def assert_so_many(page: Page, count: int) -> None:
     expect(page.locator("#verdict-sentence")).to_have_text(re.compile(f"^{first}"))
     expect(page.locator(".legend .stored b")).to_have_text(str(count))
     expect(page.locator("#chart-summary")).to_contain_text(f"calls: {count} of {count} slots")
-    assert tile(page, "hour") == tile(page, "day") == ["100%", f"{count} of {count}"]
-    assert tile(page, "age") == ["7 s ago", "of 1 target"]
-    expect(page.locator("#targets td .state")).to_have_text("collecting")
+    expect_tile(page, "hour", "100%", f"{count} of {count}")
+    expect_tile(page, "day", "100%", f"{count} of {count}")
+    expect_tile(page, "age", "7 s ago", "of 1 target")
+    expect(page.locator("#target-head .state")).to_have_text("collecting")
     expect(page.locator("#verdict .level")).to_have_text("All is well")
 
 
@@ -99,7 +101,7 @@ def test_the_newest_slot_is_not_that_of_the_best_target(open_page: OpenPage, tmp
     path = build_targets(tmp_path / "kizami.db", START, {**well, Target(name="silent", lag_seconds=5): range(20)})
     with DashboardServer(lambda: LocalHome(path), port=0, clock=FixedClock(START)) as server:
         page = open_page(server.url)
-        assert tile(page, "age") == ["1 min 47 s ago", "silent; 1 of 12 targets behind"]
+        expect_tile(page, "age", "1 min 47 s ago", "silent; 1 of 12 targets behind")
         expect(page.locator('.tile[data-tile="age"]')).to_have_class("tile bad")
         with closing(LocalHome(path)) as source:
             source.pause("silent")

@@ -19,7 +19,7 @@ VISIBILITY_SECONDS = 2
 MAX_RECEIVES = 2
 
 
-@pytest.fixture(params=["sqlite", "moto", "dynamodb-local"])
+@pytest.fixture(params=["sqlite", "moto", "dynamodb-local", "dynalite"])
 def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ReadableStore:
     """An empty metric store."""
     return _store(request, monkeypatch, tmp_path)
@@ -39,7 +39,7 @@ def _store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_
     return DynamoDbMetricStore(create_metrics_table(endpoint))
 
 
-@pytest.fixture(params=["moto", "dynamodb-local"])
+@pytest.fixture(params=["moto", "dynamodb-local", "dynalite"])
 def endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A DynamoDB, to which the environment leads."""
     found: str = request.getfixturevalue(request.param.replace("-", "_") + "_endpoint")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -25,16 +26,20 @@ from kizami.aggregation.stores.company_states import CompanyTables
 from kizami.aggregation.stores.company_table import DynamoDbLockStore
 from kizami.aggregation.stores.points_table import DynamoDbPointStore
 from kizami.aws.home import AwsHome
+from kizami.aws.store.block_items import BlockItem, BlockItems
+from kizami.core.answers.answer import Answer, parse_values
+from kizami.core.blocking import Trouble
 from kizami.core.coverage import Completeness, Gap, Span
+from kizami.core.epoch import from_seconds, to_seconds
 from kizami.core.errors import InvalidInput
 from kizami.core.messages import MetricRecord, ScheduleMessage, write_message
 from kizami.core.sender import message_for_slot
-from kizami.core.slots import Window
+from kizami.core.slots import Window, floor_to_second
 from kizami.core.targets.target import Target
 from kizami.home.grid import CellState, cells_between
 from kizami.home.port import Home
 from kizami.home.snapshot import find_gaps_in, take_snapshot
-from kizami.home.values import Bucket, CompanyState, DaemonState, SlotCounts
+from kizami.home.values import Bucket, CompanyState, DaemonState, SlotCounts, TargetTrouble, trouble_of
 from kizami.local.home import LocalHome
 from programs.command import Command
 from samples.database import at, bury_slots, make_database
@@ -98,6 +103,10 @@ def home(setting: Setting) -> Home:
     return setting.home
 
 
+def figures_of(start: datetime, counts: Sequence[int]) -> Bucket:
+    return Bucket(start, len(counts), min(counts, default=0), max(counts, default=0), sum(counts))
+
+
 class TestReading:
     def test_the_target_is_known_from_its_first_slot_on(self, home: Home) -> None:
         assert list(home.names()) == ["calls"]
@@ -106,6 +115,21 @@ class TestReading:
         assert (target.first_slot, target.is_on, target.expected_until) == (at(0), True, None)
         assert home.targets(["calls"]) == [target]
         assert home.targets(["nobody"]) == []
+
+    def test_records_come_in_columns_too(self, home: Home, setting: Setting) -> None:
+        records = list(home.records("calls", at(90), at(110)))
+        for details in (False, True):
+            pieces = list(home.record_columns("calls", at(90), at(110), details=details))
+            slots = [from_seconds(slot) for piece in pieces for slot in piece.slots]
+            counts = [units for piece in pieces for units in piece.units]
+            assert list(zip(slots, counts, strict=True)) == [(each.slot, each.count) for each in records]
+            seconds = [ms // 1000 for piece in pieces for ms in piece.collected_ms]
+            assert seconds == [to_seconds(each.collected_at) for each in records]
+            backfilled = [flag for piece in pieces for flag in piece.backfilled]
+            assert backfilled == ([False] * len(records) if details else [])
+            attempts = {number for piece in pieces for number in piece.receives}
+            assert attempts == ({None if setting.is_aws else 1} if details else set())
+        assert list(home.record_columns("nobody", at(0), at(9), details=True)) == []
 
     def test_how_much_is_stored_and_what_is_missing(self, home: Home) -> None:
         assert home.newest_slots() == {"calls": at(SLOTS - 1)}
@@ -142,9 +166,23 @@ class TestReading:
         found = home.buckets("calls", at(7) + timedelta(seconds=fraction), at(9), 5)
         assert [bucket.start for bucket in found] == [at(7), at(8)]
 
+    @pytest.mark.parametrize(
+        "numbers",
+        [(0, 240), (0, 12, 24, 240), (7, 8, 12, 131, 132, 240), (60, 180), (200, 205, 300), (-9, 3.5, 9.1)],
+    )
+    def test_figures_are_those_of_the_records_between_each_two_edges(
+        self, home: Home, numbers: tuple[float, ...]
+    ) -> None:
+        edges = [at(0) + timedelta(seconds=5 * number) for number in numbers]
+        assert home.figures("calls", edges) == [
+            figures_of(start, [number % 11 for number in KEPT if start <= at(number) < end])
+            for start, end in pairwise(edges)
+        ]
+
     def test_of_an_unknown_metric_there_is_nothing(self, home: Home) -> None:
         assert list(home.records("nobody", at(0), at(9))) == []
         assert (home.buckets("nobody", at(0), at(9), 5), home.counts_at("nobody", [at(0)])) == ([], [None])
+        assert home.figures("nobody", [at(0), at(9)]) == [figures_of(at(0), [])]
 
     def test_lateness_is_that_of_the_polls_of_a_range(self, home: Home) -> None:
         assert home.lateness(at(0), at(10)).polls == 10
@@ -263,6 +301,28 @@ def test_dead_letters_stay_for_others_to_see_until_they_are_redriven(aws: Deploy
     assert len(aws.bodies(aws.dead)) == 1
 
 
+USAGE = Target(name="usage", lag_seconds=5, answer=Answer(values=parse_values({"requests": "/a", "cost": "/b"})))
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_several_values_on_aws_are_metrics_that_one_message_asks_for(aws: Deployment, keeps: bool) -> None:
+    home = AwsHome(aws.places, [USAGE], CLOCK, GRACE_SECONDS, keeps=keeps)
+    names = ("usage/cost", "usage/requests")
+    aws.store(MetricRecord(name, at(number), 1, at(number + 1)) for name in names for number in (0, 1, 4))
+    aws.bury([message_for_slot(at(2), USAGE)])
+    targets = home.targets()
+    assert [target.name for target in targets] == list(names)
+    span = {name: Span(at(0), at(5), 5) for name in names}
+    assert set(home.slot_counts(span).values()) == {SlotCounts(3, 0, 1)}
+    assert home.missing(span) == {name: [Gap(at(3), at(4), 1)] for name in names}
+    (letter,) = home.slot_details("usage/cost", at(0), at(5)).dead
+    assert [letter] == home.dead_letters("usage/requests") == home.dead_letters()
+    home.backfill([message_for_slot(at(3), target) for target in targets])
+    assert home.redrive([letter]) == 1
+    wanted = {write_message(message_for_slot(at(number), USAGE)) for number in (2, 3)}
+    assert set(aws.bodies(aws.backfill)) == wanted
+
+
 def test_a_deployment_that_never_worked_does_not_look_complete(
     moto_endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,3 +353,24 @@ def test_companies_have_their_lock_and_points_on_the_page_and_on_the_command_lin
     arguments = ["aggregate", "points", "--company-id", "acme", "--month", "2025-12", "--backend", "aws", "--json"]
     found = Command(capsys)(*arguments).json
     assert (found["total"], [user["userNumber"] for user in found["users"]]) == (2, ["u1", "u2"])
+
+
+def test_a_blocked_target_is_in_trouble_and_a_backfill_probes_it_at_once(aws: Deployment, page: AwsHome) -> None:
+    items, now = BlockItems(aws.table), CLOCK.now()
+    items.save("calls", BlockItem(Trouble(at(0), "status 401", now, 2, 5, at(10_000_000)), at(0)))
+    items.save("orders", BlockItem(Trouble(at(0), "in doubt", now)))
+    assert page.troubles() == {"calls": TargetTrouble("status 401", at(0), at(10_000_000))}
+    page.backfill(messages(200))
+    assert page.troubles()["calls"].next_probe == floor_to_second(CLOCK.now())
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_of_several_values_on_aws_each_is_in_trouble_and_a_backfill_has_their_target_probed(
+    aws: Deployment, keeps: bool
+) -> None:
+    home = AwsHome(aws.places, [USAGE], CLOCK, GRACE_SECONDS, keeps=keeps)
+    trouble = Trouble(at(0), "status 401", CLOCK.now(), 2, 5, at(10_000_000))
+    BlockItems(aws.table).save("usage", BlockItem(trouble, at(0)))
+    assert home.troubles() == dict.fromkeys(("usage/requests", "usage/cost"), trouble_of(trouble))
+    home.backfill([message_for_slot(at(3), each) for each in USAGE.of_each_metric()])
+    assert home.troubles()["usage/cost"].next_probe == floor_to_second(CLOCK.now())

@@ -122,10 +122,24 @@ def test_the_edges_of_the_calendar_are_slots_like_any_other(store: ReadableStore
     assert [entry.slot for entry in everything(store)] == [first, last]
 
 
-@pytest.mark.parametrize("count", [0, 1, MAX_COUNT - 1, MAX_COUNT])
+@pytest.mark.parametrize("count", [0, 1, MAX_COUNT - 1, MAX_COUNT, -1, -MAX_COUNT])
 def test_every_digit_of_a_count_is_kept(store: ReadableStore, count: int) -> None:
     put(store, [record(count=count)])
     assert [entry.count for entry in everything(store)] == [count]
+
+
+def test_the_records_of_one_answer_are_stored_together_and_never_change_one_that_is_there(
+    store: ReadableStore, request: pytest.FixtureRequest
+) -> None:
+    if "dynalite" in request.node.callspec.id:
+        pytest.skip("dynalite knows no transactions")
+    values = [record(metric="usage/requests", count=3), record(metric="usage/errors", count=1)]
+    assert store.put_all_if_absent(values) == [PutOutcome.STORED] * 2
+    more = [record(metric="usage/requests", count=9), record(metric="usage/cost", count=5)]
+    assert store.put_all_if_absent(more) == [PutOutcome.DUPLICATE, PutOutcome.STORED]
+    assert store.put_all_if_absent(more) == [PutOutcome.DUPLICATE] * 2
+    names = ("usage/requests", "usage/errors", "usage/cost")
+    assert [each.count for name in names for each in everything(store, name)] == [3, 1, 5]
 
 
 @pytest.mark.parametrize("metric", ["応答数", "números/día", "a.b:c/d-e_f", "x" * 128, "Ω" * 128])

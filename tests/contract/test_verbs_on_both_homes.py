@@ -16,12 +16,14 @@ from aws_here.local_aws import environment as aws_environment
 from aws_here.local_aws import lead_to, sqs_at
 from aws_here.read_queue import ReadSqsQueue
 from kizami.aws.home import AwsHome
+from kizami.aws.places import FoundPlaces
 from kizami.aws.queue_worker import CollectorFunction
 from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.aws.store.sqs_queue import SqsQueue, sqs_client
 from kizami.cli.exit_codes import CHECK_FAILED, CONFIGURATION, FAILURE, OK, UNREACHABLE, USAGE
 from kizami.core.messages import MetricRecord, read_message
 from kizami.core.sender import PlannedMessage, message_for_slot
+from kizami.core.slots import format_instant
 from kizami.core.targets.target import Target
 from kizami.home.port import Home
 from kizami.home.snapshot import take_snapshot
@@ -89,6 +91,10 @@ def local(command: Command) -> Command:
         ["query", "calls", *RANGE],
         ["query", "calls", *RANGE, "--json"],
         ["query", "calls", *RANGE, "--csv"],
+        ["query", "calls", *RANGE, "--every", "5m", "--tz", "Asia/Kathmandu"],
+        ["query", "*", *RANGE, "--every", "1m", "--compare", "10m", "--json"],
+        ["query", "calls", *RANGE, "--sum", "--csv"],
+        ["chart", "calls", *RANGE, "--every", "2m", "--mean"],
         ["chart", "calls", *RANGE],
         ["chart", "calls", *RANGE, "--json"],
         ["gaps", *RANGE],
@@ -96,6 +102,11 @@ def local(command: Command) -> Command:
         ["gaps", *RANGE, "--check"],
         ["export", "--format", "jsonl"],
         ["export", "calls", *RANGE],
+        ["export", "calls", *RANGE, "--excel"],
+        ["export", "calls", *RANGE, "--every", "1m"],
+        ["sql", "SELECT metric, slot, count, backfilled, state FROM records WHERE metric = 'calls'"],
+        ["sql", "SELECT metric, newest_slot FROM metrics", "--json"],
+        ["sql", "SELECT * FROM dead_letters", "--csv"],
         ["backfill", "--gaps", *RANGE, "--dry-run"],
         ["dead-letters", "list"],
     ],
@@ -109,11 +120,20 @@ def test_both_homes_answer_with_the_same_data_words_and_exit_code(
     assert there.code == (CHECK_FAILED if "--check" in arguments else OK)
 
 
+def test_the_queue_in_sql_is_refused_where_it_cannot_be_listed(local: Command, aws: OnAws) -> None:
+    statement = "SELECT metric, slot, attempts FROM queue"
+    assert local("sql", statement).code == OK
+    refused = aws("sql", statement)
+    assert (refused.code, refused.out) == (FAILURE, "")
+    assert refused.err == "kizami: SQS does not show its messages; kizami status tells how many there are\n"
+
+
 def test_status_tells_the_same_as_far_as_aws_can_tell(
     local: Command, aws: OnAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KIZAMI_GRACE_SECONDS", "10")
     monkeypatch.setattr("kizami.aws.home.ON_AWS", ONE_MACHINE)
+    monkeypatch.setattr("kizami.aws.home.pace_of", lambda _: ONE_MACHINE)
     SqsQueue(aws.queue).send([PlannedMessage(message_for_slot(at(n), CALLS), n * 100) for n in range(3)])
     SqsQueue(aws.dead).send([PlannedMessage(message_for_slot(at(99), CALLS), 0)])
     bury_slots(Path("kizami.db"), "calls", [99], "status 500, expected 200", NOW)
@@ -201,6 +221,16 @@ def test_reading_records_needs_to_know_of_the_table_alone(aws: OnAws, monkeypatc
         monkeypatch.delenv(name)  # and there is no stack to ask
     for verb in (["query", "calls", *RANGE], ["chart", "calls", *RANGE], ["export"]):
         assert aws(*verb).code == OK
+
+
+def test_a_stack_without_a_dead_letter_queue_says_so(aws: OnAws, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FoundPlaces, "dead_letter_queue", None)
+    line = "kizami: the stack: has no dead-letter queue, a slot that fails is tried until it expires; "
+    for verb in (["list"], ["redrive"], ["purge", "--yes"], ["show", "calls", format_instant(at(0))]):
+        found = aws("dead-letters", *verb)
+        assert (found.code, found.out) == (CONFIGURATION, "")
+        assert found.err == f"{line}deploy it with max_receives above 0\n"
+    assert aws("status", "--json").json["deadLetters"] == 0
 
 
 @contextmanager

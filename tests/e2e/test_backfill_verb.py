@@ -200,7 +200,7 @@ class TestBesideADaemon:
             found = run_process(*verb, cwd=home)
             assert found.code == OK, (verb, found.err)
         document = run_process("status", "--json", cwd=home).json
-        assert document["daemon"] == {"running": True, "pid": daemon.pid, "trouble": None}
+        assert document["daemon"] == {"running": True, "pid": daemon.pid, "trouble": None, "backups": None}
 
     def test_dead_letters_that_are_redriven_are_collected_by_it(
         self, home: Path, daemon: subprocess.Popen[str]
@@ -208,3 +208,19 @@ class TestBesideADaemon:
         bury_slots(home / "kizami.db", "calls", [700, 701], "status 500, expected 200", datetime.now(UTC))
         assert run_process("dead-letters", "redrive", "--json", cwd=home).json == {"redriven": 2, "kept": 0}
         wait_for(lambda: stored(home) == KEPT + 2, "the redriven slots")
+
+
+def test_a_refused_key_is_not_tried_with_every_slot_and_the_slots_wait(home: Path) -> None:
+    with FaultServer(status(401)) as server:
+        configure(home, server.url, 'headers = { x-api-key = "env:CALLS_KEY" }')
+        found = run_process("backfill", "--gaps", *HOUR, cwd=home, env=environment(CALLS_KEY="wrong"))
+        shown = run_process("status", cwd=home, env=environment())
+        fields = run_process("status", "--json", cwd=home, env=environment()).json["metrics"][0]
+    assert found.code == FAILURE
+    remedy = "status 401, expected 200; the key is refused: check headers.x-api-key (env:CALLS_KEY)"
+    assert f"0 of 100 slots stored; the others are asked for when calls answers: {remedy}" in found.err
+    assert len(server.requests) < 50  # two, and what was on its way by then
+    assert (stored(home), missing(home)) == (KEPT, 0)
+    assert f"failing   calls: blocked since {fields['blockedSince']}, probed again in " in shown.out
+    assert shown.out.endswith(f"{remedy}\n")
+    assert (fields["lastError"], fields["nextProbe"] > fields["blockedSince"]) == (remedy, True)

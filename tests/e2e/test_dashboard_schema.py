@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from samples.page_database import CALLS, build_home, served, slot_before, this_s
 
 DOCUMENT = Path(web.__file__).parent / "openapi.json"
 NOW = this_slot()
+OF_ONE_TARGET = ("/api/v1/records", "/api/v1/slots", "/api/v1/chart", "/api/v1/figures")
+EXAMPLES = int(os.environ.get("KIZAMI_SCHEMA_EXAMPLES", "10"))  # of each operation; `make campaign` has many more
 schema = schemathesis.pytest.from_fixture("document").exclude(path="/api/v1/live")  # it does not end
 
 
@@ -45,14 +48,14 @@ def make_sense_of(case: Any) -> None:
     """JSON Schema has no words for what goes together: a known target, `last` or `from` and `to`, their order."""
     query = case.query or {}
     query.pop("cursor", None)
-    if "metric" in query or case.path in ("/api/v1/records", "/api/v1/slots", "/api/v1/chart"):
+    if "metric" in query or case.path in OF_ONE_TARGET:
         query["metric"] = CALLS
     for name in ("from", "to") if "last" in query else ():
         query.pop(name, None)
     if "from" in query or "to" in query:
         query |= {"from": text(90), "to": text(30)}
-    if "last" in query:
-        query["last"] = "30m"
+    known = {"last": "30m", "tz": "Asia/Kolkata", "every": "1h", "compare": "1d"}
+    query |= {name: value for name, value in known.items() if name in query}
     case.query = query
     if case.method == "POST":
         case.body = {"metric": CALLS} | {
@@ -68,7 +71,7 @@ def text(back: int) -> str:
 
 
 @schema.parametrize()
-@settings(max_examples=10)
+@settings(max_examples=EXAMPLES)
 def test_the_dashboard_keeps_to_its_document(case: Any, url: str, session: requests.Session) -> None:
     if case.meta.generation.mode is GenerationMode.POSITIVE:
         make_sense_of(case)

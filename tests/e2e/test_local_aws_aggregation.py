@@ -32,16 +32,19 @@ from kizami.mock_api.users import DEFAULT_USERS, MOCK_USERS_KEY
 
 pytestmark = pytest.mark.timeout(900)
 
+PATIENT = {
+    "aggregation_timeout_seconds": "60",
+    "aggregation_retry_seconds": "4",  # a failed run; one that died comes back after the queue's own time
+}
 CONTEXT = {
     "table_name": "AggregationMetrics",
     "company_table_name": "AggregationCompany",
     "points_table_name": "AggregationPoints",
-    "aggregation_timeout_seconds": "60",
-    "aggregation_retry_seconds": "4",  # a failed run; one that died comes back after the queue's own time
+    **PATIENT,
 }
 KEY, WRONG_KEY, OUTSIDE_KEY = MOCK_USERS_KEY.value, "canary-that-does-not-open", "canary-out-of-reach"
 SIX_RUNS_SECONDS, SHORT_SECONDS = 360, 15  # how long the queue hides a message: six times the minute of a run
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 300
 NAME = {"Name": {"S": "stays as it is"}}
 TODAYS_USERS = {f"u{number:06d}" for number in range(DEFAULT_USERS) if number % 4 < 2}
 
@@ -320,7 +323,7 @@ def test_no_key_and_no_signature_is_in_any_log_or_dead_letter(story: Story) -> N
 
 def test_in_production_the_batch_gets_through_the_mocks_gateway_with_its_key(aws: LocalAws) -> None:
     names = {name: f"LockedUp-{name}" for name in ("table_name", "company_table_name", "points_table_name")}
-    stack = aws.deploy(synthesize(profile="production", **names), "locked-up", rules=False)
+    stack = aws.deploy(synthesize(profile="production", **names, **PATIENT), "locked-up", rules=False)
     story = Story(stack, UsersApi("", str(aws.certificate)))
     story.send(CompanyId="acme", ApiKey=KEY)
     story.wait_for_end("acme")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from datetime import timedelta
@@ -23,6 +24,7 @@ from kizami.mock_api.users import MOCK_USERS_KEY
 from samples.timestamps import date_times
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "openapi.yaml"
+EXAMPLES = int(os.environ.get("KIZAMI_SCHEMA_EXAMPLES", "50"))  # of each operation; `make campaign` has many more
 schema = schemathesis.pytest.from_fixture("document").exclude(method="HEAD")
 schemathesis.openapi.format("iso8601-date-time", date_times().map(lambda written: written.text))
 
@@ -67,7 +69,7 @@ def document() -> BaseSchema:
 
 
 @schema.parametrize()
-@settings(max_examples=50)
+@settings(max_examples=EXAMPLES)
 def test_mock_api_keeps_to_its_openapi_document(case: Any, server: MockServer, session: requests.Session) -> None:
     if case.meta.generation.mode is GenerationMode.POSITIVE and case.path == "/response_count":
         put_window_in_order(case.query)

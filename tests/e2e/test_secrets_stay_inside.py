@@ -1,4 +1,4 @@
-"""An API that sends the request's headers back: no secret in any log, file, page, list or finding."""
+"""An API that sends headers and parameters back: no secret in any log, file, page, list or finding."""
 
 from __future__ import annotations
 
@@ -41,6 +41,8 @@ FORMS = {
 def send_back(exchange: Exchange) -> None:
     header = exchange.request.headers.get("authorization", "")
     form = exchange.request.target.split("?")[0].strip("/")
+    if form == "parameter":
+        header = exchange.request.target.partition("key=")[2] + exchange.request.query.get("key", [""])[0]
     faults.answer(ECHOES.get(form, str)(header))(exchange)
 
 
@@ -48,15 +50,19 @@ def send_back(exchange: Exchange) -> None:
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A directory whose kizami.toml has a target for each echo, and one behind a proxy with a password."""
     monkeypatch.setenv("API_TOKEN", f"Bearer {TOKEN}")
+    monkeypatch.setenv("API_KEY", TOKEN)
     monkeypatch.setenv("http_proxy", f"http://user:{PASSWORD}@127.0.0.1:99999")  # which libcurl quotes
     with FaultServer(send_back) as server:
         targets: list[dict[str, object]] = [
             {"name": name, "url": server.url, "path": f"/{name}?from={{from}}&to={{to}}", "interval": 1}
             for name in ECHOES
         ]
+        targets.append({"name": "parameter", "url": f"{server.url}/parameter", "path": "", "interval": 1})
         targets.append({"name": "proxied", "url": "http://api.invalid", "interval": 1})
         headers = '\nheaders = { Authorization = "env:API_TOKEN" }\n'
-        write_whole(tmp_path / "kizami.toml", headers.join([*toml(targets).split("\n\n"), ""]))
+        asked = '"parameter"\nquery = { from = "{from}", to = "{to}", key = "env:API_KEY" }\n'
+        text = headers.join([*toml(targets).split("\n\n"), ""]).replace('"parameter"\n', asked)
+        write_whole(tmp_path / "kizami.toml", text)
         yield tmp_path
 
 
@@ -79,7 +85,7 @@ def buried(url: str) -> set[str]:
 
 
 def test_a_daemon_shows_no_secret_anywhere(home: Path) -> None:
-    everything = {*ECHOES, "proxied"}
+    everything = {*ECHOES, "parameter", "proxied"}
     with Daemon(home, "--receive-limit", "1", "--dashboard-port", "0") as daemon:
         url = daemon.wait_for_event("dashboard.served")["url"]
         wait_for(lambda: buried(url) == everything, "a dead letter of every target")
@@ -97,7 +103,7 @@ def test_a_daemon_shows_no_secret_anywhere(home: Path) -> None:
 
 def pages() -> list[str]:
     lists = [f"/api/v1/{name}" for name in ("dead-letters", "targets", "gaps", "status")]
-    of_slots = [f"/api/v1/slots?metric={name}&last=10m" for name in ECHOES]
+    of_slots = [f"/api/v1/slots?metric={name}&last=10m" for name in (*ECHOES, "parameter")]
     return ["/", "/?lang=ja", *lists, *of_slots, "/api/v1/dead-letters?format=csv", "/metrics"]
 
 

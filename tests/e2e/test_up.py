@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import select
-import shlex
 import signal
 import socket
 import subprocess
@@ -25,6 +24,7 @@ from fakes.fault_server import FaultServer
 from fakes.full_pipe import FullPipe
 from kizami.local.store.database import open_database
 from kizami.local.store.reader import Reader
+from programs.command import run_process
 from programs.daemon import PATIENCE_SECONDS, SOURCES, Daemon, slots_of, toml, wait_for, write_whole
 from programs.local_processes import hold_port
 from programs.mock_elsewhere import command_for
@@ -59,6 +59,9 @@ class TestTheDefault:
         with hold_port() as port, Daemon(tmp_path, program=command_for(port)) as daemon:
             rows = daemon.wait_for_rows(2)
             assert daemon.stop(signal.SIGINT) == 130
+        told = daemon.log()[-1]
+        assert (told["event"], told["stored"], told["backfilled"]) == ("daemon.stopped", len(daemon.rows), 0)
+        assert (told["dead_letters"], told["missing"]) == (0, 0)
         first, second = slots_of(rows, "ai_response_count")
         assert second - first == timedelta(seconds=5)
         assert rows[0]["receives"] == 1
@@ -73,6 +76,9 @@ class TestTheDefault:
         assert b" 1 target \xc2\xb7 up 0:00:" in shown
         assert b"coverage of the last hour" in shown
         assert b"lateness p50" in shown
+        last = shown.splitlines()[-1]
+        assert b"INFO polling has ended (up: " in last
+        assert b"dead_letters: 0, missing: 0)" in last
 
     def test_on_a_terminal_that_only_prints_lines_it_prints_its_rows(self, tmp_path: Path) -> None:
         with FaultServer(faults.answer(4)) as server:
@@ -399,32 +405,20 @@ class TestConfiguration:
                 assert daemon.wait_for_event("target.early")["metric"] == "calls"
 
 
-def documented_command(beginning: str) -> list[str]:
-    """The words of a command in docs/one-machine.md."""
-    document = (SOURCES.parent / "docs" / "one-machine.md").read_text("utf-8")
-    (line,) = [line for line in document.splitlines() if line.startswith(f"    {beginning}")]
-    return shlex.split(line)
-
-
 class TestBackup:
     def test_a_copy_made_beside_the_daemon_is_restored_and_what_came_after_it_is_caught_up_with(
         self, tmp_path: Path
     ) -> None:
-        python, *backup = documented_command(".venv/bin/python -m apsw")
-        assert python == ".venv/bin/python"
         with FaultServer(faults.answer()) as server:
             configured(tmp_path, every_second(server))
             with Daemon(tmp_path) as daemon:
                 first, *_ = slots_of(daemon.wait_for_rows(2), "calls")
-                subprocess.run([sys.executable, *backup], cwd=tmp_path, check=True, timeout=PATIENCE_SECONDS)
+                assert run_process("backup", "kizami-copy.db", cwd=tmp_path).code == 0
                 wait_for_later_slots(daemon, "calls", 2)
                 daemon.process.kill()
                 daemon.wait()
             before = set(slots_of(daemon.rows, "calls"))
-            for file in documented_command("rm -f ")[2:]:
-                (tmp_path / file).unlink(missing_ok=True)
-            _, copy, restored = documented_command("cp ")
-            (tmp_path / copy).rename(tmp_path / restored)
+            assert run_process("restore", "kizami-copy.db", cwd=tmp_path).code == 0
             assert not before <= set(daemon.stored("calls", *EVER))
             with Daemon(tmp_path) as daemon:
                 wait_for(lambda: before <= set(daemon.stored("calls", *EVER)), "what came after the copy")

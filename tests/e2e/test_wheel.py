@@ -38,24 +38,33 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The `bin` of an environment with the wheel, what it says it needs, and nothing else."""
-    home = tmp_path_factory.mktemp("fresh")
+    return install(wheel, tmp_path_factory.mktemp("fresh"))
+
+
+@pytest.fixture(scope="module")
+def installed_with_cdk(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same of `kizami[cdk]`."""
+    return install(wheel, tmp_path_factory.mktemp("cdk"), "cdk")
+
+
+def install(wheel: Path, home: Path, extra: str = "") -> Path:
     venv.create(home, with_pip=False, symlinks=True)
     python = home / "bin/python"
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
     subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", str(wheel)], check=True, timeout=240)
     (packages,) = home.glob("lib/python*/site-packages")
-    for needed in requirements_of(distribution("kizami")):
+    for needed in requirements_of(distribution("kizami"), extra):
         link_into(packages, needed)
     return home / "bin"
 
 
-def requirements_of(project: Distribution) -> Iterator[Distribution]:
+def requirements_of(project: Distribution, extra: str) -> Iterator[Distribution]:
     """What it needs to run, and what that needs, as this environment has it."""
     waiting, seen = [project], set()
     while waiting:
         for needed in map(Requirement, waiting.pop().requires or ()):
             name = canonicalize_name(needed.name)
-            if name in seen or (needed.marker and not needed.marker.evaluate({"extra": ""})):
+            if name in seen or (needed.marker and not needed.marker.evaluate({"extra": extra})):
                 continue
             seen.add(name)
             waiting.append(distribution(name))
@@ -65,7 +74,8 @@ def requirements_of(project: Distribution) -> Iterator[Distribution]:
 def link_into(packages: Path, needed: Distribution) -> None:
     """Let the environment have a package that is here already; nothing is fetched."""
     for top in {path.parts[0] for path in needed.files or () if path.parts[0] not in ("..", "__pycache__")}:
-        (packages / top).symlink_to(str(needed.locate_file(top)))
+        if not (packages / top).exists():  # several may share a folder, as those of CDK do
+            (packages / top).symlink_to(str(needed.locate_file(top)))
 
 
 def test_it_holds_every_file_of_the_source(wheel: Path) -> None:
@@ -101,3 +111,36 @@ def test_the_command_itself_is_installed(installed: Path, tmp_path: Path) -> Non
         command = [str(installed / "kizami"), *arguments]
         done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240)
         assert done.returncode == 0, done.stderr
+
+
+OWN_APP = """
+from aws_cdk import App, Stack
+from kizami.cdk import SubMinuteSchedule
+
+app = App(outdir="out")
+SubMinuteSchedule(Stack(app, "Shop"), "Orders", api_base_url="https://orders.example.com")
+app.synth()
+"""
+
+
+def run_own_app(python: Path, directory: Path) -> subprocess.CompletedProcess[str]:
+    (directory / "app.py").write_text(OWN_APP)
+    command = [str(python), "-I", "app.py"]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=240)
+
+
+def test_the_constructs_for_cdk_come_with_their_extra_and_pack_nothing_but_kizami(
+    installed_with_cdk: Path, tmp_path: Path
+) -> None:
+    done = run_own_app(installed_with_cdk / "python", tmp_path)
+    assert done.returncode == 0, done.stderr
+    (package,) = (tmp_path / "out").glob("asset.*.zip")
+    with ZipFile(package) as archive:
+        assert {name.partition("/")[0] for name in archive.namelist()} == {"kizami", "tzdata"}
+
+
+def test_without_the_extra_the_constructs_say_what_they_need(installed: Path, tmp_path: Path) -> None:
+    code = "from kizami.cdk import SubMinuteSchedule"
+    command = [str(installed / "python"), "-I", "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    assert done.stderr.endswith("ImportError: kizami.cdk needs the CDK library: pip install 'kizami[cdk]'\n")

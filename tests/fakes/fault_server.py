@@ -201,6 +201,29 @@ def gzip_bomb(exchange: Exchange) -> None:
     exchange.write(head(len(body), Content_Encoding="gzip") + body)
 
 
+def gzipped(exchange: Exchange) -> None:
+    """A right answer, compressed."""
+    raw(gzip.compress(valid_body(exchange)), Content_Encoding="gzip")(exchange)
+
+
+def not_gzip(exchange: Exchange) -> None:
+    """A right answer that is said to be compressed."""
+    raw(valid_body(exchange), Content_Encoding="gzip")(exchange)
+
+
+def half_gzip(exchange: Exchange) -> None:
+    """A compressed answer without its end."""
+    raw(gzip.compress(valid_body(exchange))[:-20], Content_Encoding="gzip")(exchange)
+
+
+def told_in_headers(exchange: Exchange) -> None:
+    """A right answer after a provisional one, with headers of its own."""
+    exchange.write(b"HTTP/1.1 103 Early Hints\r\nX-Total: 1\r\nX-None: 1\r\n\r\n")
+    body = valid_body(exchange)
+    headers = f"X-Total:  12 \r\nLink: <a>\r\nlink: <b>\r\nX-Other: 3\r\nContent-Length: {len(body)}\r\n\r\n"
+    exchange.write(b"HTTP/1.1 200 OK\r\n" + headers.encode() + body)
+
+
 def encoded_and_late(exchange: Exchange) -> None:
     """The headers of an encoded answer at once, its body a little later."""
     exchange.write(head(1000, Content_Encoding="br"))
@@ -278,7 +301,8 @@ class FaultServer:
     def _serve(self, connection: socket.socket) -> None:
         try:
             if self._tls:
-                connection = self._tls.wrap_socket(connection, server_side=True)
+                connection = self._tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+                _shake_hands(connection)
             with self._lock:
                 self.connections += 1
                 self._open.append(connection)
@@ -297,6 +321,17 @@ class FaultServer:
         exchange = Exchange(request, connection, self._stopping)
         behaviour(exchange)
         return exchange.keep and not self._stopping.is_set()
+
+
+def _shake_hands(connection: ssl.SSLSocket) -> None:
+    """As servers do: whoever is turned away is listened to until he has heard why and gone."""
+    try:
+        connection.do_handshake()
+    except ssl.SSLError:
+        connection.settimeout(5)
+        while socket.socket.recv(connection, 65536):
+            pass
+        raise
 
 
 def read_request(stream: BinaryIO) -> SeenRequest | None:

@@ -14,6 +14,7 @@ class Rooms:
         self.hosts = hosts or {}
         self.room = dict(room or {})
         self.waiting = waiting
+        self.over: dict[int, int] = {}
 
     def host_of(self, metric_id: int) -> str | None:
         return self.hosts.get(metric_id)
@@ -23,3 +24,6 @@ class Rooms:
 
     def waiting_limit(self, host: str) -> int:
         return self.waiting
+
+    def over_after(self) -> Mapping[int, int]:
+        return self.over

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from kizami.core.messages import MetricRecord, write_message
 from kizami.core.ports import FailedSend, MessageSender, RecordStore
-from kizami.core.sender import PlannedMessage
+from kizami.core.sender import Planned, PlannedMessage
 
 
 class ManualClock:
@@ -73,7 +73,7 @@ class MemoryQueue:
         clock: ManualClock,
         visibility_seconds: float = 30,
         max_receives: int = 5,
-        refuses: Callable[[PlannedMessage], bool] = lambda entry: False,
+        refuses: Callable[[Planned], bool] = lambda entry: False,
     ) -> None:
         self.dead_letters: list[str] = []
         self._clock = clock
@@ -83,13 +83,14 @@ class MemoryQueue:
         self._messages: list[_Message] = []
         self._receipts = count(1)
 
-    def send(self, entries: Sequence[PlannedMessage]) -> list[FailedSend]:
+    def send(self, entries: Sequence[Planned]) -> list[FailedSend]:
         failed = []
         for entry in entries:
             if self._refuses(entry):
                 failed.append(FailedSend(entry, "refused by the test"))
             else:
                 due = self._clock.now() + timedelta(seconds=entry.delay_seconds)
+                assert isinstance(entry, PlannedMessage)
                 self._messages.append(_Message(write_message(entry.message), due))
         return failed
 

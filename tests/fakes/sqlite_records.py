@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from math import gcd
 from pathlib import Path
@@ -29,14 +29,20 @@ class SqliteRecords:
         self._reader = Reader(self._connection, path)
 
     def put_if_absent(self, record: MetricRecord) -> PutOutcome:
-        slot = to_seconds(record.slot)
+        return self.put_all_if_absent([record])[0]
+
+    def put_all_if_absent(self, records: Sequence[MetricRecord]) -> list[PutOutcome]:
         with self._turn, sqlite_errors(StoreError, self._path), transaction(self._connection):
-            metric = register_slot(self._connection, record.metric, record.slot, gcd(60, slot))
-            there = "SELECT 1 FROM slots WHERE slot = ? AND metric_id = ?"
-            duplicate = self._connection.execute(there, (slot, metric.id)).fetchone()
-            row = StoredRow(slot, metric.id, record.count, to_ms(record.collected_at), 0, 1, False)
-            WriteBatch(stored=[row]).write(self._connection, now_ms=0)
-            return PutOutcome.DUPLICATE if duplicate else PutOutcome.STORED
+            return [self._put(record) for record in records]
+
+    def _put(self, record: MetricRecord) -> PutOutcome:
+        slot = to_seconds(record.slot)
+        metric = register_slot(self._connection, record.metric, record.slot, gcd(60, slot))
+        there = "SELECT 1 FROM slots WHERE slot = ? AND metric_id = ?"
+        duplicate = self._connection.execute(there, (slot, metric.id)).fetchone()
+        row = StoredRow(slot, metric.id, int(record.count), to_ms(record.collected_at), 0, 1, False)
+        WriteBatch(stored=[row]).write(self._connection, now_ms=0)
+        return PutOutcome.DUPLICATE if duplicate else PutOutcome.STORED
 
     def query(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
         return self._reader.records(metric, start, end)

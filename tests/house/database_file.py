@@ -11,9 +11,13 @@ from house.tree import Fault, module_name, place, sources, syntax
 
 # The parts that know the database's path and run beside a connection to it.
 _BESIDE_SQLITE = {"local", "home", "web", "aggregation.stores"}
-# What these open is never the database: a new file that is none yet, a lock file, a secret, the system's own.
+# What these open is never the database: a new file that is none yet, a lock file, a secret, a certificate.
 _OPEN_OTHERS = {
-    f"kizami.local.{name}" for name in ("store.database", "daemon_lock", "http.secrets", "store.write_ahead_log")
+    f"kizami.local.{name}"
+    for name in (
+        *("store.database", "daemon_lock", "http.secrets", "http.tls_files", "store.write_ahead_log"),
+        "copies.backup_report",
+    )
 }
 _OPENERS = {"open", "read_bytes", "read_text", "write_bytes", "write_text", "touch", "copy", "copyfile", "copy2"}
 _OWN_FILES = "resources"  # of the package, by importlib

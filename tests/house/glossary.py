@@ -14,7 +14,7 @@ GLOSSARY = "docs/glossary.md"
 JAPANESE = "src/kizami/web/view/words/ja.toml"
 # Where the page says a word of the glossary.
 ON_THE_PAGE = {
-    "slot": "dead.slot",
+    "slot": "episodes.slots",
     "interval": "targets.interval",
     "lag": "targets.lag",
     "lateness": "tile.lateness",
@@ -22,14 +22,14 @@ ON_THE_PAGE = {
     "waiting": "tile.queue_note",
     "pending": "state.pending",
     "stored": "state.stored",
-    "dead letter": "dead.heading",
+    "dead letter": "tile.dead",
     "missing": "state.missing",
-    "gap": "gaps.heading",
+    "gap": "tile.gaps",
     "coverage": "tile.day",
-    "attempt": "dead.tries",
+    "attempt": "cell.tries",
     "retry": "state.retried",
     "backfill": "state.backfilled",
-    "redrive": "dead.redrive",
+    "redrive": "episodes.redrive",
     "target": "targets.name",
 }
 

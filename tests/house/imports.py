@@ -10,23 +10,38 @@ from pathlib import Path
 
 from house.tree import Fault, module_name, place, sources, syntax
 
+_ALERTS = {"alerts", "alerts.rules"}
 # What each part of the house may know besides itself. A part is the longest of these names that a module has.
 MAY_KNOW = {
-    "core": {"aggregation"},  # the `[aggregation]` table of the file, and the types of its ports
+    # The `[aggregation]` and `[[alerts]]` tables of the file, and the types of its ports.
+    "core": {"aggregation", "alerts.rules"},
     "platform": {"core"},
     "aggregation": {"core"},
     "home": {"core", "aggregation"},  # whose locks and points it shows
+    "alerts": {"core", "aggregation", "home", "alerts.rules"},
+    "alerts.rules": {"core", "home"},
     "mock_api": {"core", "aggregation", "platform"},  # it serves the batch's users API and checks its signature
-    "local": {"core", "aggregation", "platform", "home", "mock_api", "aggregation.stores"},
-    "aws": {"core", "aggregation", "platform", "home", "mock_api", "aggregation.stores"},
+    "local": {
+        "core",
+        "aggregation",
+        "platform",
+        "home",
+        "mock_api",
+        "aggregation.stores",
+        "alerts",
+        "alerts.rules",
+    },
+    "aws": {"core", "aggregation", "platform", "home", "mock_api", "aggregation.stores", "alerts", "alerts.rules"},
     # The batch's adapters stand beside it and know the home that each is for.
     "aggregation.stores": {"core", "aggregation", "home", "local", "aws"},
     "aggregation.local_runner": {"core", "aggregation", "aggregation.stores", "local"},
     "aggregation.scheduled_runs": {"core", "aggregation", "aggregation.local_runner", "platform", "mock_api"},
-    "web": {"core", "aggregation", "platform", "home"},
+    "cdk": {"core", "aggregation", "aws", "alerts.rules"},  # the functions that it deploys
+    "recipes": set(),
+    "web": {"core", "aggregation", "platform", "home", "alerts"},
     "cli": {
         *("core", "aggregation", "aggregation.stores", "aggregation.local_runner", "aggregation.scheduled_runs"),
-        *("platform", "home", "mock_api", "local", "aws", "web"),
+        *("platform", "home", "mock_api", "recipes", "local", "aws", "web", *_ALERTS),
     },
 }
 
@@ -34,6 +49,7 @@ MAY_KNOW = {
 PURE = {
     *("__future__", "abc", "base64", "bisect", "collections", "contextlib", "dataclasses", "datetime", "decimal"),
     *(
+        "difflib",
         "enum",
         "fractions",
         "functools",
@@ -90,7 +106,10 @@ def part_of(module: str) -> str:
 
 def is_pure(module: str) -> bool:
     """Whether the rule of the core holds for a module."""
-    return part_of(module) in ("core", "aggregation", "home") or module == "kizami.mock_api.responder"
+    return (
+        part_of(module) in ("core", "aggregation", "home", "alerts", "alerts.rules")
+        or module == "kizami.mock_api.responder"
+    )
 
 
 def against_the_direction(root: Path) -> list[Fault]:

@@ -10,12 +10,23 @@ from pkgutil import resolve_name
 import click
 
 from conftest import skip_for_lack_of
-from house import database_file, documents, events, glossary, imports, mirror, properties, rooms, texts
+from house import (
+    database_file,
+    documents,
+    events,
+    glossary,
+    imports,
+    mirror,
+    properties,
+    rooms,
+    texts,
+    translations,
+)
 from house.tree import ROOT, Fault, tracked_files
 from kizami.aggregation.log_codes import LogCode
 from kizami.cli import exit_codes
 from kizami.cli import main as command_line
-from kizami.core.config import TARGET_SETTINGS
+from kizami.core.targets.settings import TARGET_SETTINGS
 
 
 def assert_none(faults: Iterable[Fault]) -> None:
@@ -133,6 +144,10 @@ class TestThisHouse:
 
     def test_the_glossary_says_what_the_page_says(self) -> None:
         assert_none(glossary.other_words(ROOT))
+
+    def test_the_japanese_documents_follow_the_english_ones(self) -> None:
+        assert len(list(translations.pairs(ROOT))) > 1
+        assert_none(translations.drifted(ROOT))
 
     def test_every_page_of_the_documents_is_in_their_index(self) -> None:
         assert_none(documents.unlisted_pages(ROOT))

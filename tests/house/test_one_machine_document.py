@@ -14,8 +14,8 @@ from conftest import skip_for_lack_of
 from house.tree import ROOT
 from kizami.cli.exit_codes import CONFIGURATION, USAGE
 from kizami.cli.verbs.up import command
-from kizami.core.collector import MAX_BODY_BYTES
-from kizami.local.engine.backoff import FACTOR, MAX_SECONDS
+from kizami.core.targets.target import DEFAULT_MAX_BODY_BYTES
+from kizami.local.engine.failures.backoff import FACTOR, MAX_SECONDS
 from kizami.local.engine.host_limits import LIVE_WAIT_MS, OLD_SHARE
 from kizami.local.engine.options import Options
 from kizami.local.engine.writer import HELD_LIMIT, LOOK_AHEAD_MS
@@ -59,7 +59,7 @@ def test_every_table_of_the_file_is_described() -> None:
 @pytest.mark.parametrize(
     "claim",
     [
-        f"handed out up to {'five seconds' if LOOK_AHEAD_MS == 5000 else LOOK_AHEAD_MS} ahead",
+        f"handed out up to {'seven seconds' if LOOK_AHEAD_MS == 7000 else LOOK_AHEAD_MS} ahead",
         f"after {Options().retry_seconds:g} s, then "
         + ", ".join(f"{Options().retry_seconds * FACTOR**n:g}" for n in (1, 2))
         + f" and {Options().retry_seconds * FACTOR**3:g} s",
@@ -67,7 +67,7 @@ def test_every_table_of_the_file_is_described() -> None:
         f"After {'five' if Options().receive_limit == 5 else Options().receive_limit} attempts",
         f"waited for {LIVE_WAIT_MS // 1000} s",
         f"one in {'eight' if OLD_SHARE == 8 else OLD_SHARE} may",
-        f"at most {MAX_BODY_BYTES // 1024} KiB",
+        f"at most {DEFAULT_MAX_BODY_BYTES // 2**20} MiB",
         f"no more than {Options().backfill_per_second:,} a second",
         f"up to {HELD_LIMIT:,} results",
     ],

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from house import database_file, documents, events, imports, mirror, properties, texts
+from house import database_file, documents, events, imports, mirror, properties, texts, translations
 from house.tree import Fault
 
 Build = Callable[[dict[str, str]], Path]
@@ -475,3 +475,31 @@ class TestTextRules:
 
 def test_a_fault_names_file_line_problem_and_remedy() -> None:
     assert str(Fault("src/a.py", 3, "it is so", "do this")) == "src/a.py:3: it is so; do this"
+
+
+class TestTranslations:
+    ENGLISH = "# A\n\n## B\n\n    $ kizami up   # starts\n\n| x |\n| --- |\n| y |\n\n## C\n```toml\na = 1\n```\n"
+    JAPANESE = (
+        "# あ\n\n## い\n\n    $ kizami up # 始める\n\n| え |\n| --- |\n| お |\n\n## う\n```toml\na = 1\n```\n"
+    )
+
+    @pytest.mark.parametrize(
+        ("japanese", "problem"),
+        [
+            (JAPANESE, None),
+            (JAPANESE.partition("## う")[0], "docs/ja/a.md:1: the sections part at “C”"),
+            (JAPANESE.replace("## う", "### う"), "docs/ja/a.md:11: the sections part at “う”"),
+            (JAPANESE + "## え\n", "docs/ja/a.md:15: the sections part at “え”"),
+            (JAPANESE.replace("kizami up", "kizami mock"), "docs/ja/a.md:3: “い” has other code than “B”"),
+            (JAPANESE.replace("a = 1", "a = 2"), "docs/ja/a.md:11: “う” has other code than “C”"),
+            (JAPANESE.replace("| お |\n", ""), "docs/ja/a.md:3: “い” has other rows of tables than “B”"),
+            (JAPANESE.replace("| お |\n", "[表](../a.md#b)\n"), None),
+        ],
+    )
+    def test_one_that_has_drifted_is_found(self, build: Build, japanese: str, problem: str | None) -> None:
+        faults = translations.drifted(build({"docs/a.md": self.ENGLISH, "docs/ja/a.md": japanese}))
+        assert [str(fault).split(";")[0] for fault in faults] == ([problem] if problem else [])
+
+    def test_one_without_an_english_document_is_found(self, build: Build) -> None:
+        (fault,) = translations.drifted(build({"docs/ja/a.md": "# あ\n"}))
+        assert fault.path == "docs/ja/a.md"

@@ -17,12 +17,12 @@ USERS_API = "https://users.example.com:8443/v1"
 
 @pytest.fixture(scope="module")
 def template() -> Template:
-    return synthesize()
+    return synthesize(aggregation="true")
 
 
 @pytest.fixture(scope="module")
 def production() -> Template:
-    return synthesize(profile="production")
+    return synthesize(profile="production", aggregation="true")
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +102,7 @@ def test_the_functions_know_their_tables_queue_api_and_zone(template: Template) 
         "AGGREGATION_TZ": "Asia/Tokyo",
         "QUEUE_URL": {"Ref": template.output_id("AggregationQueueUrl")},
         "KIZAMI_AGGREGATION_RETRY_SECONDS": "300",
+        "AI_METRICS_TABLE_NAME": {"Ref": template.output_id("MetricsTableName")},
     }
     assert template.environment("dispatcher") == {
         "COMPANY_TABLE_NAME": company,
@@ -113,8 +114,9 @@ def test_the_functions_know_their_tables_queue_api_and_zone(template: Template) 
 
 def test_the_functions_may_do_exactly_what_they_use(template: Template) -> None:
     company, points = template.output_id("CompanyTableName"), template.output_id("PointsTableName")
-    queue = template.output_id("AggregationQueueUrl")
+    queue, metrics = template.output_id("AggregationQueueUrl"), template.output_id("MetricsTableName")
     assert beyond_logs(template, "aggregation") == {
+        *((f"dynamodb:{change}Item", metrics) for change in ("Put", "Update", "Delete")),
         ("dynamodb:GetItem", company),
         ("dynamodb:UpdateItem", company),
         ("dynamodb:BatchGetItem", points),
@@ -132,6 +134,7 @@ def test_the_permissions_in_the_document_are_those_of_the_roles(template: Templa
     places = {
         "the `Company` table": template.output_id("CompanyTableName"),
         "the `Points` table": template.output_id("PointsTableName"),
+        "the partition `#failures` of the metric table": template.output_id("MetricsTableName"),
         "the aggregation queue": template.output_id("AggregationQueueUrl"),
         "the secrets `kizami/aggregation/*`": COMPANY_KEYS,
     }
@@ -227,7 +230,7 @@ def test_a_function_that_fails_rings(template: Template, name: str) -> None:
 def test_an_error_line_rings_though_a_failed_run_is_no_error_to_lambda(template: Template, name: str) -> None:
     group = template.function(name)["LoggingConfig"]["LogGroup"]
     filters = [f["Properties"] for f in template.resources("AWS::Logs::MetricFilter").values()]
-    (filter_,) = [f for f in filters if f["LogGroupName"] == group]
+    (filter_,) = [f for f in filters if f["LogGroupName"] == group and "ERROR" in f["FilterPattern"]]
     (transformation,) = listed(filter_["MetricTransformations"])
     (alarm,) = alarms_on(template, "AggregationErrorLines")
     assert filter_["FilterPattern"] == '{ $.level = "ERROR" }'

@@ -9,9 +9,10 @@ import re
 from dataclasses import fields
 
 import pytest
-from infra.settings import PARSERS, Profile, Settings
+from infra.context import PARSERS
 
 from aws_here.template import Template, synthesize
+from kizami.cdk.settings import Profile, Settings
 from samples.written_tables import DOCS, table_after
 
 FUNCTIONS = {
@@ -79,12 +80,9 @@ def queue_figures(template: Template) -> dict[tuple[str, str], str]:
         mapping["Properties"]["EventSourceArn"]["Fn::GetAtt"][0]: mapping["Properties"]
         for mapping in template.resources("AWS::Lambda::EventSourceMapping").values()
     }
-    live, backfill, companies = (
-        mappings[template.output_id(output)] for output in ("QueueUrl", "BackfillQueueUrl", "AggregationQueueUrl")
-    )
+    live, companies = (mappings[template.output_id(output)] for output in ("QueueUrl", "AggregationQueueUrl"))
     return found | {
         ("Collector", "batch size"): str(live["BatchSize"]),
-        ("Backfill queue", "concurrency"): str(backfill["ScalingConfig"]["MaximumConcurrency"]),
         ("Aggregation", "batch size"): str(companies["BatchSize"]),
         ("Aggregation", "concurrency"): str(companies["ScalingConfig"]["MaximumConcurrency"]),
     }
@@ -107,11 +105,11 @@ def table_figures(template: Template) -> dict[tuple[str, str], str]:
 
 def test_every_figure_of_the_architecture_is_the_templates() -> None:
     written = {(row[0], row[1]): row[2] for row in table_after("architecture.md", "Figures")}
-    assert written == figures(synthesize())
+    assert written == figures(synthesize(aggregation="true"))
 
 
 def test_the_sequences_wait_as_long_as_the_template_says() -> None:
-    template, text = synthesize(), (DOCS / "sequences.md").read_text(encoding="utf-8")
+    template, text = synthesize(aggregation="true"), (DOCS / "sequences.md").read_text(encoding="utf-8")
     queue, companies = template.by_output("QueueUrl"), template.by_output("AggregationQueueUrl")
     visibility, receives = queue["VisibilityTimeout"], queue["RedrivePolicy"]["maxReceiveCount"]
     grace = template.environment("reconciler")["KIZAMI_GRACE_SECONDS"]
@@ -131,14 +129,16 @@ def test_every_setting_of_the_context_has_its_row_with_its_default() -> None:
     defaults = Settings()
     for field in fields(Settings):
         value = getattr(defaults, field.name)
-        if value is not None:
+        if value not in (None, ()):
             assert written[field.name] == f"`{text_of(value)}`", field.name
 
 
 def test_every_alarm_of_the_template_has_its_row_with_what_to_do() -> None:
     rows = [*table_after("operations.md", "Alarms"), *table_after("aggregation.md", "Alarms")]
-    alarms = synthesize().resources("AWS::CloudWatch::Alarm")
-    assert {re.sub(r"^Monitoring|[0-9A-F]{8}$", "", id) for id in alarms} == {row[0].strip("`") for row in rows}
+    alarms = synthesize(aggregation="true").resources("AWS::CloudWatch::Alarm")
+    assert {re.sub(r"^ScheduleAlarms|^MonitoringBatch|[0-9A-F]{8}$", "", id) for id in alarms} == {
+        row[0].strip("`") for row in rows
+    }
     assert all(row[-1] for row in rows)
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from infra.parts.modules import needed_files
-from infra.parts.package import package_files, package_hash, require_packaged, write_zip
 
 from aws_here.template import HANDLERS, synthesize
+from kizami.cdk.parts.modules import needed_files
+from kizami.cdk.parts.package import package_files, package_hash, require_packaged, write_zip
 from kizami.core.errors import ConfigurationError
 from programs.daemon import SOURCES
 
@@ -22,22 +22,25 @@ IN_THE_RUNTIME = {"botocore"}
 
 
 def test_it_holds_what_the_functions_import_and_nothing_else() -> None:
-    names = set(package_files(None))
+    names = set(package_files({}))
     assert {f"{handler.rpartition('.')[0].replace('.', '/')}.py" for handler in HANDLERS.values()} <= names
     assert {name for name in names if not name.endswith(".py")} == {
         "kizami/mock_api/openapi.json",
         "tzdata/zoneinfo/Asia/Tokyo",
     }
-    assert not [name for name in names if name.split("/")[1] in ("cli", "local", "home", "web", "platform")]
+    assert not [name for name in names if name.split("/")[1] in ("cli", "local", "web", "platform")]
+    # Of what alerts are made of; nothing that asks a home.
+    of_home = {name.rpartition("/")[2] for name in names if name.startswith("kizami/home/")}
+    assert of_home == {"__init__.py", "health.py", "incidents.py", "name_patterns.py", "targets.py", "values.py"}
     # What stands beside the handlers' modules and no handler imports.
-    beside = {"kizami/aws/home.py", "kizami/aws/costs.py", "kizami/mock_api/server.py"}
+    beside = {"kizami/aws/home.py", "kizami/aws/costs/bill.py", "kizami/mock_api/server.py"}
     assert all((SOURCES / name).exists() for name in beside)
     assert not names & beside
 
 
 def test_it_imports_nothing_that_the_lambda_runtime_lacks_and_all_of_ours_is_in_it() -> None:
     allowed = set(sys.stdlib_module_names) | IN_THE_RUNTIME
-    files = package_files(None)
+    files = package_files({})
     modules = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in files}
     for name, body in files.items():
         if not name.endswith(".py"):
@@ -60,7 +63,7 @@ def run_at_all(tree: ast.Module) -> list[ast.AST]:
 def test_what_is_imported_is_followed_to_the_last_module(tmp_path: Path) -> None:
     sources = {
         "ours/__init__.py": "",
-        "ours/handler.py": "import json\nfrom ours.stores import table\ndef f():\n    import ours.late\n",
+        "ours/handler.py": "import json, theirs\nfrom ours.stores import table\ndef f():\n    import ours.late\n",
         "ours/late.py": "from . import data\n",
         "ours/data/__init__.py": "from .reading import NAME\n",
         "ours/data/reading.py": "NAME = 'words.json'\n",
@@ -72,12 +75,14 @@ def test_what_is_imported_is_followed_to_the_last_module(tmp_path: Path) -> None
         "ours/instead.py": "import ours.handler\n",  # a circle
         "ours/types.py": "",
         "ours/unused.py": "",
+        "theirs/__init__.py": "",  # beside ours, as in an environment where kizami is installed
     }
     for name, text in sources.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     found = {path.relative_to(tmp_path).as_posix() for path in needed_files(tmp_path, ["ours.handler"])}
-    assert found == set(sources) - {"ours/data/other.json", "ours/types.py", "ours/unused.py"}
+    left_out = {"ours/data/other.json", "ours/types.py", "ours/unused.py", "theirs/__init__.py"}
+    assert found == set(sources) - left_out
 
 
 def test_a_function_whose_module_is_not_packed_fails_the_synthesis() -> None:
@@ -115,7 +120,7 @@ def test_each_handler_loads_from_the_package_alone(handler: str, unpacked: Path)
 
 
 def test_every_module_of_the_package_loads_from_it_alone(unpacked: Path) -> None:
-    names = [name for name in package_files(None) if name.startswith("kizami/") and name.endswith(".py")]
+    names = [name for name in package_files({}) if name.startswith("kizami/") and name.endswith(".py")]
     modules = [name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in names]
     done = run_in(unpacked, f"import {', '.join(modules)}")
     assert done.returncode == 0, done.stderr
@@ -133,17 +138,17 @@ def test_the_aggregation_knows_its_time_zone_where_the_runtime_has_none(unpacked
 
 @pytest.mark.parametrize("name", ["Europe/Berlin", "America/Argentina/Buenos_Aires", "UTC"])
 def test_the_zone_of_the_deployment_is_the_one_that_is_packed(name: str) -> None:
-    zones = {part for part in package_files(None, name) if part.startswith("tzdata/zoneinfo/")}
+    zones = {part for part in package_files({}, name) if part.startswith("tzdata/zoneinfo/")}
     assert {part for part in zones if not part.endswith("__init__.py")} == {f"tzdata/zoneinfo/{name}"}
 
 
 def test_a_zone_that_only_this_machine_has_cannot_be_deployed() -> None:
     with pytest.raises(ConfigurationError, match="context aggregation_time_zone: 'posix/Asia/Tokyo' is not in"):
-        package_files(None, "posix/Asia/Tokyo")
+        package_files({}, "posix/Asia/Tokyo")
 
 
 def test_the_same_source_is_the_same_package(tmp_path: Path) -> None:
-    files = package_files("[[targets]]")
+    files = package_files({"kizami.toml": b"[[targets]]"})
     for path in (tmp_path / "a.zip", tmp_path / "b.zip"):
         write_zip(files, path)
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
@@ -156,6 +161,6 @@ def test_the_hash_changes_with_any_name_or_content() -> None:
 
 
 def test_files_are_readable_to_the_user_that_lambda_runs_as(tmp_path: Path) -> None:
-    write_zip(package_files(None), tmp_path / "package.zip")
+    write_zip(package_files({}), tmp_path / "package.zip")
     with ZipFile(tmp_path / "package.zip") as archive:
         assert {entry.external_attr >> 16 for entry in archive.infolist()} == {0o644}

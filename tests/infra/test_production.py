@@ -7,16 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from infra.parts.functions import NETWORK_ACTIONS, WRITE_KEY_ACTIONS
 
 from aws_here.template import HANDLERS, Template, all_policies, beyond_logs, flat, synthesize
 
+NETWORK_ACTIONS = (
+    *("ec2:CreateNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DeleteNetworkInterface"),
+    *("ec2:DescribeSubnets", "ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses"),
+)
+WRITE_KEY_ACTIONS = (
+    *("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt"),
+    # What AWS names as the least that a key of DynamoDB's needs, but for the grant that CloudFormation makes.
+    *("kms:GenerateDataKey", "kms:GenerateDataKeyWithoutPlaintext", "kms:ReEncryptFrom", "kms:ReEncryptTo"),
+)
 NETWORK = {"ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces"}
 
 
 @pytest.fixture(scope="module")
 def template() -> Template:
-    return synthesize(profile="production")
+    return synthesize(profile="production", aggregation="true")
 
 
 def key_of(template: Template, use: str) -> Any:
@@ -84,19 +92,20 @@ def test_tables_queues_logs_and_alarms_are_encrypted_with_keys_of_our_own(templa
 def test_the_log_service_may_use_its_key_for_log_groups_of_this_account(template: Template) -> None:
     (key,) = [key for id, key in template.resources("AWS::KMS::Key").items() if "LogKey" in id]
     statements = key["Properties"]["KeyPolicy"]["Statement"]
-    (service,) = [s for s in statements if s["Principal"] == {"Service": "logs.us-east-1.amazonaws.com"}]
+    (service,) = [s for s in statements if "Service" in s["Principal"]]
+    assert flat(service["Principal"]["Service"]) == "logs.us-east-1.{AWS::URLSuffix}"
     groups = flat(service["Condition"]["ArnLike"]["kms:EncryptionContext:aws:logs:arn"])
     assert groups == "arn:{AWS::Partition}:logs:us-east-1:{AWS::AccountId}:log-group:*"
 
 
 def test_a_key_is_used_only_through_the_service_it_protects(template: Template) -> None:
     statements = [s for s in all_policies(template) if "kms:" in json.dumps(s["Action"])]
-    services = {s["Condition"]["StringEquals"]["kms:ViaService"].split(".")[0] for s in statements}
-    assert services == {"sqs", "dynamodb"}
+    services = {flat(s["Condition"]["StringEquals"]["kms:ViaService"]) for s in statements}
+    assert services == {f"{name}.us-east-1.{{AWS::URLSuffix}}" for name in ("sqs", "sns", "dynamodb")}
 
 
 def test_each_role_has_exactly_what_its_function_uses_and_what_keys_and_network_take(template: Template) -> None:
-    standard = synthesize()
+    standard = synthesize(aggregation="true")
     table, queue = (key_of(template, use)["Fn::GetAtt"][0] for use in ("TableKey", "QueueKey"))
     (secret,) = template.resources("AWS::SecretsManager::Secret")
     write = {(action, table) for action in WRITE_KEY_ACTIONS}
@@ -106,7 +115,7 @@ def test_each_role_has_exactly_what_its_function_uses_and_what_keys_and_network_
     added = {
         "sender": send,
         "collector": write | take,
-        "reconciler": read | send,
+        "reconciler": write | send,
         "mock_api": set(),
         "aggregation": write | take,
         "dispatcher": read | send,

@@ -11,7 +11,7 @@ from aws_here.template import HANDLERS, Template, synthesize
 
 @pytest.fixture(scope="module")
 def template() -> Template:
-    return synthesize()
+    return synthesize(aggregation="true")
 
 
 def test_requirement_6_1_the_table_has_the_keys_metric_name_and_slot_time(template: Template) -> None:

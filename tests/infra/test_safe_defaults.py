@@ -11,12 +11,13 @@ SEED_FIGURES = {
     "max_receives": "0",
     "retain_data": "false",
     "point_in_time_recovery": "false",
+    "backfill_queue": "true",
 }
 
 
 @pytest.fixture(scope="module")
 def template() -> Template:
-    return synthesize()
+    return synthesize(aggregation="true")
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +57,21 @@ def test_queues_are_encrypted_and_refuse_plain_http(template: Template) -> None:
 
 def test_every_table_outlives_the_stack_and_can_be_restored_to_any_second(template: Template) -> None:
     for table in template.resources("AWS::DynamoDB::Table").values():
-        assert (table["DeletionPolicy"], table["UpdateReplacePolicy"]) == ("Retain", "Retain")
-        assert table["Properties"]["DeletionProtectionEnabled"] is True
+        # But for the very deployment that made it: what failed can be repeated.
+        assert (table["DeletionPolicy"], table["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
+        assert table["Properties"]["DeletionProtectionEnabled"] is False
         assert table["Properties"]["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
 
 
-def test_the_backfill_queue_is_capped_so_that_live_slots_go_first(template: Template) -> None:
+def test_old_slots_of_one_target_share_its_queue_and_are_spread_over_minutes(template: Template) -> None:
+    assert template.output_id("BackfillQueueUrl") == template.output_id("QueueUrl")
+    assert template.environment("reconciler")["KIZAMI_SPREAD_SECONDS"] == "300"
+    assert len(event_sources(template, "collector")) == 1
+
+
+def test_the_backfill_queue_is_capped_so_that_live_slots_go_first(bare: Template) -> None:
+    template = bare
+    assert "KIZAMI_SPREAD_SECONDS" not in template.environment("reconciler")
     arn = {"Fn::GetAtt": [template.output_id("BackfillQueueUrl"), "Arn"]}
     mappings = [m["Properties"] for m in template.resources("AWS::Lambda::EventSourceMapping").values()]
     (backfill,) = [mapping for mapping in mappings if mapping["EventSourceArn"] == arn]
@@ -84,8 +94,11 @@ def test_each_function_may_do_exactly_what_it_uses(template: Template) -> None:
         ("dynamodb:PutItem", table),
         *((action, source) for action in polling for source in (queue, backfill)),
     }
+    (topic,) = template.resources("AWS::SNS::Topic")
     assert beyond_logs(template, "reconciler") == {
         ("dynamodb:Query", table),
+        *((f"dynamodb:{change}Item", table) for change in ("Put", "Update", "Delete")),  # of incidents only
+        ("sns:Publish", f"{{{topic}}}"),
         ("sqs:SendMessage", backfill),
         ("sqs:GetQueueAttributes", backfill),
     }
@@ -133,7 +146,11 @@ def test_every_alarm_of_the_runbook_is_there_and_tells_somebody(template: Templa
         "ApproximateNumberOfMessagesVisible",
         "ApproximateAgeOfOldestMessage",
         "Errors",
+        "Throttles",
         "Invocations",
+        "Duration",
+        "ApiMilliseconds",
+        "SuccessfulRequestLatency",
         "LowestCoverage",
         "AggregationErrorLines",
     }
@@ -155,10 +172,26 @@ def test_dead_letters_ring_at_the_first_one(template: Template) -> None:
     assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (0, "GreaterThanThreshold")
 
 
-def test_the_dashboard_shows_counts_lateness_coverage_errors_and_queues(template: Template) -> None:
+def test_the_dashboard_shows_lateness_coverage_calls_errors_capacity_and_queues(template: Template) -> None:
     body = str(template.the("AWS::CloudWatch::Dashboard")["DashboardBody"])
-    for title in ("Counts", "Lateness", "Coverage", "Errors", "Queue", "dead letters", "Aggregation: points"):
+    titles = (
+        "Lateness",
+        "Coverage",
+        "Invocations",
+        "Errors",
+        "Queue",
+        "dead letters",
+        "DynamoDB",
+        "Aggregation: points",
+    )
+    for title in titles:
         assert title in body
+
+
+def test_no_widget_scans_a_log(template: Template) -> None:
+    body = str(template.the("AWS::CloudWatch::Dashboard")["DashboardBody"])
+    assert '"type":"metric"' in body
+    assert '"type":"log"' not in body
 
 
 def test_the_seeds_own_figures_come_by_context(bare: Template) -> None:

@@ -12,7 +12,7 @@ DEPENDENCY_SAID_TWICE = "W3005"  # CDK names a role in DependsOn beside the refe
 
 
 def test_cfn_lint_finds_nothing_in_either_profile() -> None:
-    made = synthesize().directory, synthesize(profile="production").directory
+    made = synthesize(aggregation="true").directory, synthesize(profile="production", aggregation="true").directory
     templates = [str(path) for directory in made for path in directory.glob("*.template.json")]
     assert len(templates) == len(made)
     program = Path(sys.executable).with_name("cfn-lint")

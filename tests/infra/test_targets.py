@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
 
 from aws_here.template import Template, synthesize
+from kizami.aws.bundles.files import PackagedBundles
+from kizami.core.config import parse_config
 from kizami.core.errors import ConfigurationError
 
 ORDERS = """
@@ -15,6 +18,11 @@ ORDERS = """
 name = "orders"
 url = "https://api.example.com"
 headers = { Authorization = "secretsmanager:prod/orders", X-Tenant = "ssm:/prod/tenant" }
+
+[[targets]]
+name = "usage"
+url = "https://usage.example.com/v1"
+query = { since = "{from:unix}", key = "ssm:/prod/usage" }
 
 [[targets]]
 name = "off"
@@ -30,14 +38,62 @@ def deploy(tmp_path: Path, text: str, **context: str) -> Template:
     return synthesize(config=str(path), **context)
 
 
-def test_the_file_is_in_the_package_and_the_functions_are_told(tmp_path: Path) -> None:
-    template = deploy(tmp_path, ORDERS)
+ONE = ORDERS.partition("\n\n")[0] + "\n"
+
+
+def test_the_file_of_one_target_is_in_the_package_and_the_functions_are_told(tmp_path: Path) -> None:
+    template = deploy(tmp_path, ONE)
     (package,) = template.directory.glob("asset.*.zip")
     with ZipFile(package) as archive:
-        assert archive.read("kizami.toml").decode() == ORDERS
+        assert archive.read("kizami.toml").decode() == ONE
     for name in ("sender", "collector", "reconciler"):
         assert template.environment(name)["KIZAMI_CONFIG"] == "kizami.toml"
         assert "WINDOW_LAG_SECONDS" not in template.environment(name)
+    assert "LedgerTableName" not in template.document["Outputs"]
+
+
+def test_the_file_of_several_is_packed_in_pieces_that_the_functions_find_again(tmp_path: Path) -> None:
+    template = deploy(tmp_path, ORDERS)
+    (package,) = template.directory.glob("asset.*.zip")
+    with ZipFile(package) as archive:
+        archive.extractall(tmp_path / "package")
+    assert not (tmp_path / "package/kizami.toml").exists()
+    packed = PackagedBundles(str(tmp_path / "package/bundles"))
+    (bundle,) = packed.all()
+    assert set(bundle.members) == {"orders", "usage"}, "what is disabled is not polled"
+    expected = {target.name: target for target in parse_config(ORDERS).targets}
+    assert {name: packed.target(name) for name in expected} == expected
+    for name in ("sender", "collector", "reconciler"):
+        assert template.environment(name)["KIZAMI_BUNDLES"] == "bundles"
+
+
+def test_the_collector_of_bundles_may_insert_keep_the_ledger_and_send_slots_back(tmp_path: Path) -> None:
+    template = deploy(tmp_path, ORDERS)
+    ledger = template.by_output("LedgerTableName")
+    assert ledger["TimeToLiveSpecification"] == {"AttributeName": "expiresAt", "Enabled": True}
+    assert "TableName" not in ledger, "a second stack has its own"
+    actions = {action for action, _ in template.grants("collector")}
+    assert {"dynamodb:PartiQLInsert", "dynamodb:UpdateItem", "sqs:SendMessage"} <= actions
+    environment = template.environment("collector")
+    for variable, output in (
+        ("QUEUE_URL", "QueueUrl"),
+        ("KIZAMI_BACKFILL_QUEUE_URL", "BackfillQueueUrl"),
+        ("KIZAMI_DEAD_LETTER_QUEUE_URL", "DeadLetterQueueUrl"),
+        ("KIZAMI_LEDGER_TABLE_NAME", "LedgerTableName"),
+    ):
+        assert environment[variable] == {"Ref": template.output_id(output)}
+
+
+def test_500_hanging_targets_do_not_take_the_accounts_concurrency(tmp_path: Path) -> None:
+    text = "\n".join(f'[[targets]]\nname = "m{n}"\nurl = "https://m{n}.example"\n' for n in range(500))
+    mappings = deploy(tmp_path, text).resources("AWS::Lambda::EventSourceMapping").values()
+    live = max(entry["Properties"]["ScalingConfig"]["MaximumConcurrency"] for entry in mappings)
+    assert 8 <= live <= 64
+
+
+def test_a_single_target_has_no_bound_that_would_keep_pollers_at_its_queue(tmp_path: Path) -> None:
+    one = deploy(tmp_path, ONE).resources("AWS::Lambda::EventSourceMapping").values()
+    assert not any("ScalingConfig" in entry["Properties"] for entry in one)
 
 
 def test_the_collector_may_read_exactly_the_secrets_of_enabled_targets(tmp_path: Path) -> None:
@@ -52,8 +108,117 @@ def test_the_collector_may_read_exactly_the_secrets_of_enabled_targets(tmp_path:
             f"{arn}secretsmanager:us-east-1:{{AWS::AccountId}}:secret:prod/orders-??????",
         ),
         ("ssm:GetParameter", f"{arn}ssm:us-east-1:{{AWS::AccountId}}:parameter/prod/tenant"),
+        ("ssm:GetParameter", f"{arn}ssm:us-east-1:{{AWS::AccountId}}:parameter/prod/usage"),
     }
     assert not any("secret" in action for action, _ in template.grants("sender"))
+
+
+SECURED = """
+[[targets]]
+name = "usage"
+url = "https://api.example.com:8443"
+tls = { ca = "certs/ca.pem", cert = "me.pem", key = "secretsmanager:key" }
+[targets.auth.oauth2]
+token_url = "https://login.example.com:9443/token"
+client_id = "ssm:/id"
+client_secret = "secretsmanager:client"
+
+[[targets]]
+name = "behind"
+url = "https://other.example.com:7443"
+auth = { basic = ["me", "ssm:/password"] }
+proxy = "http://proxy.example.com:3128"
+"""
+
+
+def make_certificates(directory: Path) -> None:
+    (directory / "certs").mkdir()
+    for name in ("certs/ca.pem", "me.pem"):
+        (directory / name).write_text(f"-----BEGIN CERTIFICATE-----\n{name}")
+
+
+def test_certificates_are_packed_and_every_secret_of_a_target_may_be_read(tmp_path: Path) -> None:
+    make_certificates(tmp_path)
+    template = deploy(tmp_path, SECURED, profile="production")
+    (package,) = template.directory.glob("asset.*.zip")
+    with ZipFile(package) as archive:
+        assert archive.read("certs/ca.pem").decode().endswith("certs/ca.pem")
+        assert archive.read("me.pem").decode().endswith("me.pem")
+    read = {resource.rpartition(":")[2] for _, resource in template.grants("collector") if ":ssm:" in resource}
+    assert read == {"parameter/id", "parameter/password"}
+    kept = {resource.rpartition(":")[2] for _, resource in template.grants("collector") if ":secret:" in resource}
+    assert kept == {"client-??????", "key-??????"}
+    # And the way out is open for the API, the token endpoint and the proxy, not for what is behind that.
+    groups = template.resources("AWS::EC2::SecurityGroup").values()
+    ports = {rule["FromPort"] for group in groups for rule in group["Properties"]["SecurityGroupEgress"]}
+    assert ports == {443, 8443, 9443, 3128}
+
+
+@pytest.mark.parametrize(
+    ("tls", "words"),
+    [
+        ('{ ca = "none.pem" }', "tls.ca: {here}/none.pem cannot be read: No such file"),
+        ('{ ca = "/etc/ca.pem" }', "tls.ca: /etc/ca.pem must stand beside kizami.toml or in a folder below it"),
+        ('{ ca = "../ca.pem" }', "tls.ca: ../ca.pem must stand beside"),
+        ('{ ca = "kizami/ca.pem" }', "tls.ca: kizami/ca.pem must stand beside"),
+        ('{ cert = "me.pem", key = "me.key" }', "tls.key: a key is not packed with the code; keep it in"),
+        ('{ cert = "both.pem" }', "tls.cert: {here}/both.pem has a key in it, which is not packed with the code"),
+        ('{ ca = "file:/etc/ca.pem" }', "tls.ca: file: cannot be read on Lambda; use secretsmanager:ID"),
+    ],
+)
+def test_a_certificate_that_cannot_be_packed_is_refused_at_synth(tmp_path: Path, tls: str, words: str) -> None:
+    make_certificates(tmp_path)
+    (tmp_path / "both.pem").write_text("-----BEGIN PRIVATE KEY-----")
+    with pytest.raises(ConfigurationError) as raised:
+        deploy(tmp_path, f'[[targets]]\nname = "a"\nurl = "https://x.example"\ntls = {tls}\n')
+    assert words.replace("{here}", str(tmp_path)) in str(raised.value)
+
+
+def test_blocked_targets_and_incidents_stand_in_the_table_and_the_reconciler_writes_only_those(
+    tmp_path: Path,
+) -> None:
+    template = deploy(tmp_path, ORDERS)
+    assert "dynamodb:Query" in {action for action, _ in template.grants("collector")}
+    writing = [
+        statement
+        for policy in template.resources("AWS::IAM::Policy").values()
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+        if "dynamodb:DeleteItem" in statement["Action"]
+    ]
+    partitions = [each["Condition"]["ForAllValues:StringEquals"]["dynamodb:LeadingKeys"] for each in writing]
+    assert sorted(partitions) == [["#alerts"], ["#blocks"]]
+
+
+def test_the_reconciler_writes_totals_where_records_do_not_stay_for_ever(tmp_path: Path) -> None:
+    def written(template: Template) -> list[Any]:
+        return [
+            statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
+            for policy in template.resources("AWS::IAM::Policy").values()
+            for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+            if "ForAllValues:StringLike" in statement.get("Condition", {})
+        ]
+
+    assert written(synthesize()) == []
+    assert written(deploy(tmp_path, 'keep = "90d"\n' + ORDERS)) == [["#hours/*"]]
+
+
+def test_keep_days_of_the_deployment_must_suit_every_target(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="context keep_days: must be at least a day longer than the lag"):
+        deploy(tmp_path, ORDERS.replace("\nname", '\nlag = "2d"\nname', 1), keep_days="2")
+
+
+def test_the_reconciler_tells_the_topic_and_may_read_the_secrets_of_alerts_only(tmp_path: Path) -> None:
+    rule = (
+        '[[alerts]]\nto = "secretsmanager:ops/hook"\nsecret = "ssm:/ops/key"\n[[alerts]]\nto = "env:SLACK_URL"\n'
+    )
+    template = deploy(tmp_path, 'heartbeat = "secretsmanager:ops/alive"\n' + ORDERS + rule)
+    grants = dict(template.grants("reconciler"))
+    assert "KIZAMI_ALARM_TOPIC_ARN" in template.function("reconciler")["Environment"]["Variables"]
+    assert "sns:Publish" in grants
+    readable = str([target for action, target in template.grants("reconciler") if "GetSecretValue" in action])
+    assert "secret:ops/hook-??????" in readable
+    assert "secret:ops/alive-??????" in readable
+    assert "parameter/ops/key" in str(grants["ssm:GetParameter"])
 
 
 @pytest.mark.parametrize(
@@ -71,6 +236,10 @@ def test_the_collector_may_read_exactly_the_secrets_of_enabled_targets(tmp_path:
             "target a: headers.Authorization: env: cannot be read on Lambda; use secretsmanager:ID or ssm:NAME",
         ),
         (
+            '[[targets]]\nname = "a"\nurl = "https://x.example"\nquery = { t = "{from}", key = "file:/k" }\n',
+            "target a: query.key: file: cannot be read on Lambda; use secretsmanager:ID or ssm:NAME",
+        ),
+        (
             '[[targets]]\nname = "a"\nurl = "https://x.example"\ntimeout = "40s"\n',
             "target a: timeout: 40 s does not fit into the 30 s of the Collector",
         ),
@@ -83,10 +252,43 @@ def test_what_lambda_could_not_poll_is_refused_at_synth(tmp_path: Path, text: st
     assert words in str(raised.value)
 
 
-def test_sender_and_reconciler_get_cpu_for_as_many_targets_as_there_are(tmp_path: Path) -> None:
-    text = "\n".join(f'[[targets]]\nname = "m{n}"\nurl = "https://m{n}.example"\n' for n in range(1000))
+def test_a_proxy_that_the_way_out_cannot_be_opened_for_is_refused(tmp_path: Path) -> None:
+    text = '[[targets]]\nname = "a"\nurl = "https://x.example"\nproxy = "ssm:/proxy"\n'
+    with pytest.raises(ConfigurationError, match="target a: proxy: must be the URL itself"):
+        deploy(tmp_path, text, profile="production")
+
+
+def test_sender_and_reconciler_get_cpu_and_room_for_as_many_bundles_as_there_are(tmp_path: Path) -> None:
+    text = "\n".join(f'[[targets]]\nname = "m{n}"\nurl = "https://m{n}.example"\n' for n in range(10_000))
     many = deploy(tmp_path, text)
-    assert many.function("sender")["MemorySize"] == 1769  # a whole CPU
-    assert many.function("reconciler")["MemorySize"] == 1769
-    assert many.function("collector")["MemorySize"] == 128  # one message each, however many targets
+    assert many.function("sender")["MemorySize"] == many.function("reconciler")["MemorySize"] == 512
+    assert many.environment("reconciler")["KIZAMI_RECONCILE_LIMIT"] == str(129 * 12)
+    backfill = [
+        mapping["Properties"]["ScalingConfig"]["MaximumConcurrency"]
+        for name, mapping in many.resources("AWS::Lambda::EventSourceMapping").items()
+        if "Backfill" in name
+    ]
+    assert backfill == [3]
+    assert many.function("collector")["MemorySize"] == 256  # a bundle each, however many there are
     assert deploy(tmp_path, text, sender_memory_mb="3008").function("sender")["MemorySize"] == 3008
+
+
+def with_secrets(reference: str, number: int = 500) -> str:
+    table = '[[targets]]\nname = "m{0}"\nurl = "https://m{0}.example"\nheaders = {{ X-Api-Key = "{1}" }}\n'
+    return "\n".join(table.format(each, reference.format(each)) for each in range(number))
+
+
+def test_500_secrets_are_granted_by_their_folder_and_keys_of_one_secret_by_its_name(tmp_path: Path) -> None:
+    template = deploy(tmp_path, with_secrets("secretsmanager:prod/keys/{0}"))
+    grants = {resource for action, resource in template.grants("collector") if "GetSecretValue" in action}
+    arn = "arn:{AWS::Partition}:secretsmanager:us-east-1:{AWS::AccountId}:secret:"
+    assert grants == {f"{arn}prod/keys/*"}
+    (tmp_path / "shared").mkdir()
+    template = deploy(tmp_path / "shared", with_secrets("secretsmanager:prod/all#m{0}"))
+    grants = {resource for action, resource in template.grants("collector") if "GetSecretValue" in action}
+    assert grants == {f"{arn}prod/all-??????"}
+
+
+def test_many_secrets_without_a_folder_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="name them like kizami/NAME, or keep many in one"):
+        deploy(tmp_path, with_secrets("secretsmanager:key{0}"))

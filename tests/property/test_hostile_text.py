@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kizami.core.answers.values import parse_expression, parse_pointer
 from kizami.core.collector import retry_after_seconds
-from kizami.core.config import parse_config, parse_pointer
+from kizami.core.config import parse_config
 from kizami.core.errors import ApiPayloadError, ConfigurationError, InvalidInput, KizamiError
 from kizami.core.messages import read_answer, read_message
+from kizami.core.requests.urls import require_base_url, require_path
 from kizami.core.slots import parse_duration, parse_instant, parse_iso8601
 from kizami.core.targets.target import require_metric
-from kizami.core.targets.urls import require_base_url, require_path
 from samples.strategies import mutations
 
 _TIMES = (
@@ -39,6 +40,16 @@ echo = false
 headers = { Authorization = "env:API_TOKEN", Accept = "application/json" }
 enabled = true
 catch_up = "7d"
+status = [200, 204]
+require = { "/has_more" = false, page = 1.5 }
+format = "json"
+min = 1
+max = 1e3
+zero_if_missing = "/data"
+decimals = 2
+query = { since = "{from-1s:unix}", tag = ["a", 5], key = "env:KEY" }
+body = '{"to": "{to:%Y%m%d}"}'
+method = "PUT"
 """,
 )
 
@@ -50,6 +61,11 @@ READERS: dict[str, tuple[Callable[[str], object], type[KizamiError], tuple[str, 
     "parse_iso8601": (parse_iso8601, InvalidInput, _TIMES),
     "parse_duration": (parse_duration, InvalidInput, ("90s", "2h", "7d")),
     "parse_pointer": (parse_pointer, InvalidInput, ("count", "/data/0/a~1b~0c")),
+    "parse_expression": (
+        parse_expression,
+        InvalidInput,
+        ("sum(/data/*/a~1b~0c)", "length()", "header:X-Total-Count", "max(件数)"),
+    ),
     "require_metric": (require_metric, InvalidInput, ("ai_response_count", "応答数/東京")),
     "require_base_url": (
         require_base_url,

@@ -81,6 +81,9 @@ def written(draw: st.DrawFn) -> tuple[str, str]:
 @example(("%41%41", "%2541%2541"), "", "")
 @example(("00<\\", "00&lt;\\"), "", "")
 @example(("x\\nyz", "x\\\\nyz"), '"', '"')
+@example(("00<\\", "00&lt;\\"), "", "'")
+@example(("00<%", "00&lt;%"), "", "Bearer ")
+@example(("0<0\\", "0%26lt%3B0%5C"), "", "'")
 def test_an_escaped_secret_is_hidden(both: tuple[str, str], before: str, after: str) -> None:
     secret, text = both
     hidden = Secrets(secret).hide(before + text + after)

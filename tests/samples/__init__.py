@@ -4,4 +4,5 @@ database, page_database          files with a known content
 strategies, timestamps           what Hypothesis draws
 aggregation_machine              a state machine for the batch on any store
 written_tables                   the tables of the documents
+recipe_answers                   what the recipes' APIs are documented to be asked and to answer
 """

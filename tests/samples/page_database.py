@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 
 from kizami.core.epoch import to_ms, to_seconds
@@ -31,6 +32,14 @@ class FixedClock:
         self.moment = now
 
     def now(self) -> datetime:
+        return self.moment
+
+
+class RunningClock(FixedClock):
+    """Each look is a second after the last: there is always something to tell."""
+
+    def now(self) -> datetime:
+        self.moment += timedelta(seconds=1)
         return self.moment
 
 
@@ -71,10 +80,15 @@ def build_targets(path: Path, now: datetime, lacking: Mapping[Target, Collection
     that are so far before the newest one."""
     connection = open_database(path, create=True)
     with transaction(connection):
+        # Those of one pace at once: one by one, each would be looked for among all the others.
+        for _, alike in groupby(lacking, lambda target: (target.interval_seconds, target.lag_seconds)):
+            same = list(alike)
+            newest = newest_due(same[0], now)
+            first_tick = newest - (slots - 1) * _step(same[0]) + timedelta(seconds=same[0].lag_seconds)
+            register_targets(connection, same, first_tick - _step(same[0]))
+        known = known_metrics(connection)
         for target, gone in lacking.items():
             newest = newest_due(target, now)
-            first_tick = newest - (slots - 1) * _step(target) + timedelta(seconds=target.lag_seconds)
-            known = register_targets(connection, [target], first_tick - _step(target))
             kept = (newest - back * _step(target) for back in range(slots) if back not in gone)
             statements.store(connection, [_row(known[target.name].id, target, slot) for slot in kept])
     connection.close()

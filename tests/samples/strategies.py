@@ -11,7 +11,7 @@ from kizami.core.messages import MAX_COUNT
 from kizami.core.slots import INTERVALS, Window, floor_to_slot, shift
 from kizami.core.targets.target import MAX_LAG_SECONDS, Target
 
-# Two days from either end of the calendar no zone, lag or window leads out of it.
+# Two days from either end of the calendar no zone or window leads out of it.
 FIRST = datetime(1, 1, 3)  # noqa: DTZ001 (Hypothesis puts the zone on)
 LAST = datetime(9999, 12, 29)  # noqa: DTZ001
 
@@ -22,6 +22,8 @@ _ZONES = st.one_of(
 )
 
 instants = st.datetimes(FIRST, LAST, timezones=_ZONES)
+# Far enough from either end for any lag and some weeks of slots.
+inner_instants = st.datetimes(FIRST.replace(month=6), LAST.replace(month=6), timezones=_ZONES)
 intervals = st.sampled_from(INTERVALS)
 counts = st.integers(0, MAX_COUNT)
 
@@ -49,7 +51,7 @@ def targets(draw: st.DrawFn) -> Target:
     """Any target, as far as the schedule is concerned."""
     interval = draw(intervals)
     lag = interval * draw(st.integers(0, MAX_LAG_SECONDS // interval))
-    return Target(name=draw(metrics), interval_seconds=interval, lag_seconds=lag)
+    return Target(name=draw(metrics), interval_seconds=interval, lag_seconds=lag, catch_up_seconds=0)
 
 
 _HOSTILE = st.one_of(

@@ -2,7 +2,7 @@
 
     python recorded_daemon.py DATABASE CONFIG SECONDS RECORDING
 
-It runs for so many seconds, and longer on a machine that has not done enough by then.
+It runs for so many seconds, and longer on a machine that has not done enough by then. Old slots are sealed.
 
 The recording is a pickle of ("write", file, offset, data), ("truncate", file, size), ("sync", file),
 ("delete", file) and ("acknowledged", [(metric, slot, count)]) in the order in which they happened.
@@ -21,6 +21,7 @@ import apsw
 
 from kizami.local.engine.loop import Engine, StoredRecord
 from kizami.local.engine.options import Options
+from kizami.local.store.database import open_database
 from kizami.platform.clock import SystemClock
 from kizami.platform.config_file import read_config
 
@@ -67,23 +68,26 @@ def acknowledge(records: list[StoredRecord]) -> None:
     events.append(("acknowledged", rows))
 
 
-def has_done_enough() -> bool:
-    """Whether there are as many rows and syncs as the tests want to see."""
+def has_done_enough(connection: apsw.Connection) -> bool:
+    """Whether there are as many rows and syncs as the tests want to see, and nothing is left to seal."""
     rows = sum(len(event[1]) for event in list(events) if event[0] == "acknowledged")
-    return rows > ROWS and events.count(("sync", "kizami.db-wal")) > SYNCS
+    old = connection.execute("SELECT count(*) FROM tallies WHERE bucket < ?", (time.time() - 86_400,)).get
+    return rows > ROWS and events.count(("sync", "kizami.db-wal")) > SYNCS and not old
 
 
-def stop_in_time(engine: Engine, seconds: float) -> None:
+def stop_in_time(engine: Engine, database: Path, seconds: float) -> None:
     time.sleep(seconds)
-    while not has_done_enough():
+    connection = open_database(database)
+    while not has_done_enough(connection):
         time.sleep(0.05)
+    connection.close()
     engine.stop()
 
 
 def main(database: Path, config: Path, seconds: float, recording: Path) -> None:
     disk = RecordedDisk()
-    engine = Engine(database, Options(), SystemClock(), acknowledge)
-    threading.Thread(target=stop_in_time, args=[engine, seconds], daemon=True).start()
+    engine = Engine(database, Options(seal_after_seconds=0), SystemClock(), acknowledge)
+    threading.Thread(target=stop_in_time, args=[engine, database, seconds], daemon=True).start()
     engine.run(read_config(config))
     recording.write_bytes(pickle.dumps(events))
     disk.unregister()

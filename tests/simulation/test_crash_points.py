@@ -21,16 +21,23 @@ import pytest
 
 import fakes.fault_server as faults
 from fakes.fault_server import FaultServer
+from kizami.core.epoch import from_seconds, to_seconds
 from kizami.core.errors import StoreError
 from kizami.core.targets.target import Target
+from kizami.local.store import statements
 from kizami.local.store.database import open_database, require_intact, transaction
+from kizami.local.store.history.sealing import seal_closed
 from kizami.local.store.metrics import register_targets
+from kizami.local.store.reader import Reader
+from kizami.local.store.rows import StoredRow
 from programs.daemon import SOURCES, toml
 
 # `make campaign` tries every point; a test run tries these many, evenly spread.
 POINTS = int(os.environ.get("KIZAMI_CRASH_POINTS", "120"))
 RUNNING_SECONDS = 3.0
 PAST = timedelta(minutes=10)
+OLD, OLD_HOURS = datetime(2025, 12, 2, 9, tzinfo=UTC), 4
+EVER = datetime(2020, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 
 Event = tuple[Any, ...]
 Files = dict[str, bytearray]
@@ -38,7 +45,10 @@ Files = dict[str, bytearray]
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
-    """A daemon with ten minutes to catch up with, live targets and one that fails."""
+    """A daemon with ten minutes to catch up with, live targets and one that fails, and hours of `old` to seal.
+
+    The first of those hours is sealed already, and some of its slots came later than that.
+    """
     directory = tmp_path_factory.mktemp("recording")
     database = directory / "kizami.db"
     names = ["one", "two", "three"]
@@ -46,6 +56,11 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     with transaction(connection):
         targets = [Target(name=name, interval_seconds=1, lag_seconds=1) for name in names]
         register_targets(connection, targets, datetime.now(UTC) - PAST)
+        old = register_targets(connection, [Target(name="old")], OLD)["old"]
+    first, slots = to_seconds(OLD), range(0, OLD_HOURS * 3600, 5)
+    store_old(connection, old.id, [first + each for each in slots if each % 35 or each > 3600])
+    assert sum(seal_closed(connection, first + 3600, 0)) > 500
+    store_old(connection, old.id, [first + each for each in slots])
     connection.close()
     before = {"kizami.db": bytearray(database.read_bytes())}
     with FaultServer(faults.answer()) as server, FaultServer(faults.status(500)) as broken:
@@ -63,6 +78,17 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     return Recording(before, pickle.loads((directory / "recording").read_bytes()))
 
 
+def store_old(connection: apsw.Connection, metric_id: int, slots: list[int]) -> None:
+    with transaction(connection):
+        rows = [StoredRow(slot, metric_id, slot % 97, slot * 1000, slot % 7, 1, False) for slot in slots]
+        statements.store(connection, rows)
+
+
+def old_rows() -> set[tuple[str, datetime, int]]:
+    slots = [to_seconds(OLD) + each for each in range(0, OLD_HOURS * 3600, 5)]
+    return {("old", from_seconds(slot), slot % 97) for slot in slots}
+
+
 class Recording:
     def __init__(self, before: Files, events: list[Event]) -> None:
         self.before = before
@@ -74,7 +100,8 @@ class Recording:
         return iter(range(1, len(self.events) + 1, step))
 
     def acknowledged(self, point: int) -> set[tuple[str, datetime, int]]:
-        return {row for event in self.events[:point] if event[0] == "acknowledged" for row in event[1]}
+        told = (row for event in self.events[:point] if event[0] == "acknowledged" for row in event[1])
+        return old_rows().union(told)
 
 
 def test_the_recording_has_something_to_show(recording: Recording) -> None:
@@ -82,6 +109,18 @@ def test_the_recording_has_something_to_show(recording: Recording) -> None:
     assert {"write", "sync", "acknowledged"} <= kinds
     assert len(recording.acknowledged(len(recording.events))) > 300
     assert sum(event == ("sync", "kizami.db-wal") for event in recording.events) > 10
+
+
+def test_the_old_hours_are_sealed_in_the_end_and_not_at_the_beginning(
+    recording: Recording, tmp_path: Path
+) -> None:
+    sealed = []
+    for point in (1, len(recording.events)):
+        connection = opened(rebuilt(recording.before, recording.events[:point], random.Random(point)), tmp_path)
+        sealed.append(connection.execute("SELECT sum(stored) FROM sealed_spans").get)
+        connection.close()
+    assert sealed[0] < 720
+    assert sealed[1] >= OLD_HOURS * 720
 
 
 def test_killed_at_any_write_it_has_all_it_acknowledged(recording: Recording, tmp_path: Path) -> None:
@@ -157,21 +196,26 @@ def opened(files: Files, directory: Path) -> apsw.Connection:
 
 def stored_in(files: Files, directory: Path) -> set[tuple[str, datetime, int]]:
     connection = opened(files, directory)
-    sql = "SELECT name, slot, count FROM slots JOIN metrics ON id = metric_id"
-    rows = {(name, datetime.fromtimestamp(slot, UTC), count) for name, slot, count in connection.execute(sql)}
+    reader = Reader(connection, directory / "kizami.db")
+    rows = [
+        (each.metric, each.slot, int(each.count))
+        for name in reader.metrics()
+        for each in reader.records(name, *EVER)
+    ]
     connection.close()
-    return rows
+    assert len({(name, slot) for name, slot, _ in rows}) == len(rows), "a slot is stored twice"
+    return set(rows)
 
 
 def assert_sound(files: Files, acknowledged: set[tuple[str, datetime, int]], directory: Path, when: str) -> None:
     stored = stored_in(files, directory)
     assert acknowledged <= stored, f"{when}: {len(acknowledged - stored)} acknowledged rows are lost"
-    assert len({(name, slot) for name, slot, _ in stored}) == len(stored), when
     connection = open_database(directory / "kizami.db")
     keys = "SELECT slot, metric_id FROM"
     for one, other in (("slots", "messages"), ("slots", "dead_letters"), ("messages", "dead_letters")):
         both = connection.execute(f"{keys} {one} INTERSECT {keys} {other}").fetchall()
         assert not both, f"{when}: {len(both)} slots are in {one} and in {other}"
-    tallied = connection.execute("SELECT sum(stored) FROM tallies").get or 0
-    assert tallied == len(stored), when
+    for figures in ("sum(stored) FROM tallies", "count(*) FROM slots"):
+        sealed = connection.execute("SELECT sum(stored) FROM sealed_spans").get or 0
+        assert sealed + (connection.execute(f"SELECT {figures}").get or 0) == len(stored), when
     connection.close()

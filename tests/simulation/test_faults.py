@@ -177,44 +177,6 @@ def test_a_full_disk_is_told_once_held_in_memory_and_recovered_from(tmp_path: Pa
     assert set(slots_of(daemon.rows, "calls")) == set(daemon.stored("calls", *EVER))
 
 
-def test_with_a_full_disk_memory_is_bounded_and_polling_stops_before_it_grows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from fakes.host_rooms import Rooms
-    from kizami.local.engine import writer as module
-    from kizami.local.engine.write_batch import WriteBatch
-    from kizami.local.engine.writer import QueueLimits, Writer, WriterTurn
-    from kizami.local.store.rows import SentRow, StoredRow, TakenMessage
-    from kizami.platform.clock import SystemClock
-
-    monkeypatch.setattr(module, "HELD_LIMIT", 10)
-    monkeypatch.setattr(module, "_TROUBLE_SECONDS", 0.01)
-    deliveries: list[WriterTurn] = []
-    path = tmp_path / "kizami.db"
-    writer = Writer(path, SystemClock(), QueueLimits(60, 100), deliveries.append, Rooms())
-    now_ms = int(SystemClock().milliseconds())
-    blocker = open_database(path)
-    blocker.execute("BEGIN IMMEDIATE")  # a disk that cannot be written, as far as the writer can tell
-    writer._connection.set_busy_timeout(1)
-    writer.start()
-    plans = [SentRow(slot, 0, 1, now_ms) for slot in range(5)]
-    writer.submit(WriteBatch(sent=plans))
-    wait_for(lambda: deliveries, "messages handed out from memory")
-    assert deliveries[0].taken == [TakenMessage(slot, 0, 1, 0, now_ms, 0) for slot in range(5)]
-    writer.submit(WriteBatch(stored=[StoredRow(slot, 0, 7, now_ms, 0, 1, False) for slot in range(5)]))
-    wait_for(lambda: writer.overloaded, "the bound")
-    seen = len(deliveries)
-    time.sleep(0.2)
-    assert len(deliveries) <= seen + 1
-    blocker.execute("ROLLBACK")
-    wait_for(lambda: deliveries[-1].written.stored, "recovery")
-    assert not writer.overloaded
-    writer.close(60)
-    assert blocker.execute("SELECT count(*) FROM slots").get == 5
-    assert blocker.execute("SELECT count(*) FROM messages").get == 0
-    blocker.close()
-
-
 def test_an_answer_that_takes_longer_than_its_message_is_hidden_is_stored_and_not_dead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,7 @@ from kizami.aggregation.users_api import (
 )
 from kizami.core.errors import InvalidInput, KizamiError, StoreError
 from kizami.core.ports import LockStore, PointStore, UsersApi
-from kizami.core.targets.target import SecretReference
+from kizami.core.targets.references import SecretReference
 
 CHUNK_USERS = 500  # what is granted between two looks at the time that is left
 RESERVE_SECONDS = 30.0  # to finish a chunk on a slow store and release the lock
@@ -72,6 +72,11 @@ class RunOutcome:
     def is_failure(self) -> bool:
         """Whether the message is to be delivered again."""
         return self.ending not in (Ending.COMPLETED, Ending.LOCKED)
+
+    @property
+    def reason(self) -> str:
+        """Why it is a failure, in a few words."""
+        return f"{self.code.code}: the run is {self.ending.value}"
 
 
 @dataclass(frozen=True, slots=True)

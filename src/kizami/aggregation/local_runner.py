@@ -19,7 +19,7 @@ from kizami.aggregation.stores.sqlite import SqliteLockStore, SqlitePointStore
 from kizami.core.collector import Request, Response
 from kizami.core.errors import ConfigurationError, InvalidInput
 from kizami.core.redaction import KNOWN
-from kizami.core.targets.target import SecretReference
+from kizami.core.targets.references import SecretReference
 from kizami.local.daemon_lock import open_lock_file
 from kizami.local.http.fetcher import Fetcher, Finished
 from kizami.local.http.handle import RequestProfile

@@ -10,7 +10,7 @@ from typing import Any
 from kizami.aggregation.signing import ApiKey, require_company_id
 from kizami.core.errors import InvalidInput
 from kizami.core.messages import load_json
-from kizami.core.targets.target import SecretReference
+from kizami.core.targets.references import SecretReference
 
 MAX_REFERENCE_LENGTH = 512  # a secret's ARN may be this long
 _FIELDS = {"CompanyId", "ApiKey", "ApiKeyRef"}

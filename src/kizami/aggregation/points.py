@@ -53,7 +53,7 @@ def require_zone(name: str, place: str) -> ZoneInfo:
     """The time zone of that name, else ConfigurationError."""
     try:
         return ZoneInfo(name)
-    except (LookupError, ValueError, OSError):  # unknown, not a name, the name of a directory
+    except (LookupError, ValueError, OSError, RecursionError):  # unknown, no name, a directory, too many folders
         raise ConfigurationError(place, f"{shorten(name)} is not a time zone like {DEFAULT_ZONE}") from None
 
 

@@ -10,12 +10,13 @@ from zoneinfo import ZoneInfo
 
 from kizami.aggregation.points import DEFAULT_ZONE, require_zone
 from kizami.aggregation.signing import require_company_id
-from kizami.core.config import parse_reference, refuse_unknown
 from kizami.core.epoch import EPOCH
 from kizami.core.errors import ConfigurationError, InvalidInput
+from kizami.core.requests.urls import configured_url
 from kizami.core.slots import parse_duration
-from kizami.core.targets.target import MOCK_API_URL, SecretReference
-from kizami.core.targets.urls import configured_url
+from kizami.core.targets.references import SecretReference, parse_reference
+from kizami.core.targets.settings import refuse_unknown
+from kizami.core.targets.target import MOCK_API_URL
 
 SCHEDULE_SETTINGS = ("url", "every", "time_zone", "companies")
 COMPANY_SETTINGS = ("id", "key")

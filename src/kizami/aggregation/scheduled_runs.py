@@ -9,6 +9,7 @@ from math import inf
 from pathlib import Path
 from threading import Event, Thread
 
+from kizami.aggregation.batch import RunOutcome
 from kizami.aggregation.local_runner import Aggregator
 from kizami.aggregation.messages import AggregationMessage
 from kizami.aggregation.schedule import AggregationSchedule, ScheduledCompany, next_run
@@ -37,6 +38,11 @@ class ScheduledAggregation:
         self._news = Event()
         self._closing = False
         self._thread: Thread | None = None
+        self._failed: dict[str, str] = {}
+
+    def failed(self) -> dict[str, str]:
+        """The companies whose last run failed, and why."""
+        return dict(self._failed)
 
     def use(self, schedule: AggregationSchedule | None) -> None:
         """Go by `schedule` from now on; None is not to run at all."""
@@ -82,17 +88,20 @@ class ScheduledAggregation:
             message = AggregationMessage(company.company_id, key)
             outcome = aggregator.run(message, self._clock.now(), lambda: 0.0 if self._closing else inf)
         except KizamiError as error:
+            self._failed[company.company_id] = str(error)
             logger.error(
                 "the aggregation was not run",
                 extra={"event": "aggregation.not_run", "companyId": company.company_id, "reason": str(error)},
             )
             return
         except Exception:  # the top of the thread: whatever it was, the others and the next run go on
+            self._failed[company.company_id] = "a fault in kizami; the log has it"
             logger.exception(
                 "the aggregation was not run",
                 extra={"event": "aggregation.not_run", "companyId": company.company_id},
             )
             return
+        self._note(company.company_id, outcome)
         about = {
             "event": "aggregation.ran",
             "companyId": company.company_id,
@@ -100,3 +109,9 @@ class ScheduledAggregation:
             **asdict(outcome.tally),
         }
         logger.info("aggregation %s", outcome.ending.value, extra=about)
+
+    def _note(self, company_id: str, outcome: RunOutcome) -> None:
+        if outcome.is_failure:
+            self._failed[company_id] = outcome.reason
+        else:
+            self._failed.pop(company_id, None)

@@ -7,11 +7,14 @@
     API Gateway ─▶ mock_api ─▶ kizami/mock_api/responder.py
 
 What a function is told: settings and aggregation_settings (by the environment), deliveries (by an SQS event),
-invocation (how much time is left). store/ is what is kept, client/ the calls. infra/ deploys all of it.
+invocation (how much time is left). store/ is what is kept, client/ the calls. kizami/cdk/ deploys all of it.
 
+    reconciler ─▶ alerts/ (incidents, who is told of them)
     home   the port kizami/home/port.py over a deployed stack, for cli/ and web/; places says where that is,
-           queue_worker who collects
-    costs  what a month of it comes to
+           queue_worker who collects, known_targets since when which slots are expected
+    costs/ what a month of it comes to
+    history/ records that do not stay for ever: when they go, and the totals of their hours that remain
 
-Bundles, one message for many targets, come here: made by sender, taken apart by collector.
+With more targets than one, bundles/: one message for many of them, made by sender, taken apart by collector, and
+looked after by reconciler.
 """

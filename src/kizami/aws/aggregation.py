@@ -6,35 +6,35 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from math import inf
 from typing import Any
 
-from kizami.aggregation.batch import Batch, RunContext
+from kizami.aggregation.batch import Batch, Ending, RunContext, RunOutcome
 from kizami.aggregation.log_codes import LogCode, RunLog
 from kizami.aggregation.messages import read_message
 from kizami.aggregation.signing import ApiKey
 from kizami.aggregation.stores.company_table import DynamoDbLockStore
 from kizami.aggregation.stores.points_table import DynamoDbPointStore
 from kizami.aws.aggregation_settings import AggregationSettings, aggregation_settings
+from kizami.aws.alerts.failure_notes import COMPANY, FAILURES_PARTITION, FailureNotes
+from kizami.aws.client import machine
 from kizami.aws.client.polled_api import api_client, fetch
 from kizami.aws.client.secrets import resolve
 from kizami.aws.deliveries import Delivery, read_deliveries, report_failures
-from kizami.aws.invocation import Context, TimeLeft, time_left
+from kizami.aws.invocation import Context, TimeLeft, log_invocation, time_left
 from kizami.aws.store.sqs_queue import SqsQueue
 from kizami.core.collector import Request, Response
-from kizami.core.errors import ConfigurationError, InvalidInput, KizamiError, QueueError
-from kizami.core.logs import use_json_logs
+from kizami.core.errors import ConfigurationError, InvalidInput, KizamiError, QueueError, StoreError
 from kizami.core.messages import load_json
 from kizami.core.redaction import KNOWN
-from kizami.core.targets.target import SecretReference
+from kizami.core.targets.references import SecretReference
 
 log = logging.getLogger(__name__)
 
 
 def handler(event: Mapping[str, Any], context: Context) -> dict[str, list[dict[str, str]]]:
     """Run the batch for every record of the event; the answer names those that SQS is to deliver again."""
-    use_json_logs()
+    log_invocation(context)
     left = time_left(context)
     try:
         settings = aggregation_settings(os.environ)
@@ -42,8 +42,8 @@ def handler(event: Mapping[str, Any], context: Context) -> dict[str, list[dict[s
     except KizamiError as error:
         RunLog().write(LogCode.UNKNOWN, error)
         raise
-    batch = make_batch(settings, left)
-    failed = [delivery for delivery in deliveries if not succeeds(batch, delivery, left)]
+    batch, notes = make_batch(settings, left), _notes(settings, left)
+    failed = [delivery for delivery in deliveries if not succeeds(batch, delivery, left, notes)]
     if settings.queue_url:
         bring_back(failed, SqsQueue(settings.queue_url, left), settings.retry_seconds)
     return report_failures(failed)
@@ -61,16 +61,34 @@ def make_batch(settings: AggregationSettings, left: TimeLeft) -> Batch:
     )
 
 
-def succeeds(batch: Batch, delivery: Delivery, left: TimeLeft) -> bool:
+def _notes(settings: AggregationSettings, left: TimeLeft) -> FailureNotes | None:
+    return FailureNotes(settings.metrics_table, time_left=left) if settings.metrics_table else None
+
+
+def succeeds(batch: Batch, delivery: Delivery, left: TimeLeft, notes: FailureNotes | None = None) -> bool:
     """Run one delivery; False when it is to be delivered again. A message that is none fails too, into the DLQ."""
     try:
         message = read_message(delivery.body)
     except InvalidInput as error:
         RunLog(messageId=delivery.message_id).write(LogCode.UNKNOWN, error)
         return False
-    run_id = os.urandom(16).hex()
-    outcome = batch.run(message, RunContext(delivery.message_id, run_id, datetime.now(UTC), left))
+    run_id = machine.new_id()
+    outcome = batch.run(message, RunContext(delivery.message_id, run_id, machine.now(), left))
+    if notes is not None:
+        note_outcome(notes, message.company_id, outcome)
     return not outcome.is_failure
+
+
+def note_outcome(notes: FailureNotes, company_id: str, outcome: RunOutcome) -> None:
+    """For who looks whether all is well; if that fails, the run's own lines say it alone."""
+    name = f"{COMPANY}{company_id}"
+    try:
+        if outcome.is_failure:
+            notes.note(FAILURES_PARTITION, name, outcome.reason, machine.now())
+        elif outcome.ending is Ending.COMPLETED:
+            notes.forget(FAILURES_PARTITION, name)
+    except StoreError as error:
+        log.warning("a failure was not noted", extra={"event": "failure.unnoted", "detail": str(error)})
 
 
 def bring_back(failed: Iterable[Delivery], queue: SqsQueue, seconds: int) -> None:

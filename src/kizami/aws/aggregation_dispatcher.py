@@ -11,12 +11,11 @@ from typing import Any
 from kizami.aggregation.messages import read_reference, write_message
 from kizami.aggregation.signing import require_company_id
 from kizami.aggregation.stores.company_table import list_companies
-from kizami.aws.client.json_client import CALL_SECONDS, AwsError
-from kizami.aws.invocation import Context, TimeLeft, time_left
+from kizami.aws.client.json_client import AwsError
+from kizami.aws.invocation import Context, TimeLeft, log_invocation, time_left
 from kizami.aws.settings import require_queue_url, require_table_name
 from kizami.aws.store.sqs_queue import MAX_BATCH, sqs_client
 from kizami.core.errors import InvalidInput, KizamiError, QueueError
-from kizami.core.logs import use_json_logs
 
 RESERVE_SECONDS = 5.0
 
@@ -29,7 +28,7 @@ def handler(event: Mapping[str, Any], context: Context) -> dict[str, int]:
     A company whose message was not taken makes the invocation fail, after all others were tried: it is then
     repeated, and a company that gets a second message finds its lock held or its points granted.
     """
-    use_json_logs()
+    log_invocation(context)
     try:
         table, queue_url = require_table_name(os.environ, "COMPANY_TABLE_NAME"), require_queue_url(os.environ)
         left = time_left(context)
@@ -77,7 +76,7 @@ def send(bodies: Sequence[str], queue_url: str, left: TimeLeft) -> list[str]:
     entries = [{"Id": str(number), "MessageBody": body} for number, body in enumerate(bodies)]
     try:
         parameters = {"QueueUrl": queue_url, "Entries": entries}
-        answer = sqs_client().call("SendMessageBatch", parameters, min(CALL_SECONDS, left() * 0.9))
+        answer = sqs_client().call("SendMessageBatch", parameters, left() * 0.9)
     except AwsError as error:
         log.warning(
             "messages not sent", extra={"event": "batch.unsent", "messages": len(bodies), "detail": str(error)}

@@ -13,10 +13,9 @@ from kizami.aws.settings import (
     require_table_name,
     require_variable,
 )
-from kizami.core.config import parse_reference
 from kizami.core.errors import ConfigurationError, InvalidInput
-from kizami.core.targets.target import SecretReference
-from kizami.core.targets.urls import configured_url
+from kizami.core.requests.urls import configured_url
+from kizami.core.targets.references import SecretReference, parse_reference
 
 API_BASE_URL = "AGGREGATION_API_BASE_URL"
 
@@ -38,13 +37,15 @@ class AggregationSettings:
     api_key: SecretReference | None
     queue_url: str | None
     retry_seconds: int
+    metrics_table: str = ""  # where failures are noted, for alerts
 
 
 def aggregation_settings(environment: Environment) -> AggregationSettings:
     """`COMPANY_TABLE_NAME`, `POINTS_TABLE_NAME`, `AGGREGATION_API_BASE_URL`, and `AGGREGATION_TZ`.
 
     `KIZAMI_API_KEY`, if it is there, is the reference of a secret that is sent to the API as `x-api-key`;
-    `QUEUE_URL` and `KIZAMI_AGGREGATION_RETRY_SECONDS` say where and when a failed message comes back.
+    `QUEUE_URL` and `KIZAMI_AGGREGATION_RETRY_SECONDS` say where and when a failed message comes back,
+    `AI_METRICS_TABLE_NAME` where failures are noted for alerts.
     """
     return AggregationSettings(
         require_table_name(environment, "COMPANY_TABLE_NAME"),
@@ -54,6 +55,7 @@ def aggregation_settings(environment: Environment) -> AggregationSettings:
         _read_reference(environment, "KIZAMI_API_KEY"),
         require_queue_url(environment) if environment.get("QUEUE_URL") else None,
         int(read_number(environment, "KIZAMI_AGGREGATION_RETRY_SECONDS", DEFAULT_RETRY_SECONDS)),
+        require_table_name(environment) if environment.get("AI_METRICS_TABLE_NAME") else "",
     )
 
 

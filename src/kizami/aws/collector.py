@@ -6,28 +6,31 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from time import monotonic, sleep
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
+from kizami.aws.client import machine
 from kizami.aws.client.http_client import HttpClient
 from kizami.aws.client.polled_api import api_client, fetch, without_query
 from kizami.aws.deliveries import Delivery, read_deliveries, report_failures
-from kizami.aws.invocation import Context, TimeLeft, time_left
-from kizami.aws.settings import collector_settings
+from kizami.aws.history.keeping import expiring, is_given_up
+from kizami.aws.invocation import Context, TimeLeft, log_invocation, time_left
+from kizami.aws.settings import CollectorSettings, bundle_settings, collector_settings
 from kizami.aws.store.metric_table import DynamoDbMetricStore
-from kizami.core.collector import plan_request, read_response, seconds_until_due
+from kizami.core.collector import is_missed, plan_request, read_records, seconds_to_wait
 from kizami.core.config import Config
-from kizami.core.errors import InvalidInput, KizamiError
-from kizami.core.logs import use_json_logs
+from kizami.core.errors import ApiError, KizamiError, StoreError
 from kizami.core.messages import MetricRecord, ScheduleMessage, read_message
 from kizami.core.ports import PutOutcome, RecordStore
 from kizami.core.redaction import KNOWN
-from kizami.core.slots import format_instant, shift
+from kizami.core.slots import format_instant, format_second, shift
 from kizami.core.targets.target import Target
 
+if TYPE_CHECKING:
+    from kizami.aws.store.block_guard import BlockGuard
+    from kizami.aws.store.block_items import BlockItem
+
 COLLECTED_AT_ONCE = 16
-CLOCK_SKEW_SECONDS = 2.0  # a message that is due within so long is waited for
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +43,7 @@ class Collection:
     http: HttpClient
     store: RecordStore
     time_left: TimeLeft
+    guard: BlockGuard | None = None  # none for the seeds' one target, which SQS delivers as often as it is told
 
 
 def handler(event: Mapping[str, Any], context: Context) -> dict[str, list[dict[str, str]]]:
@@ -48,9 +52,10 @@ def handler(event: Mapping[str, Any], context: Context) -> dict[str, list[dict[s
     A single record (the default batch size) that fails is raised instead, after its details are logged
     (Requirements 7.1, 7.2).
     """
-    use_json_logs()
+    log_invocation(context)
     try:
-        settings = collector_settings(os.environ)
+        bundles = bundle_settings(os.environ)
+        settings = None if bundles else collector_settings(os.environ)
         deliveries = read_deliveries(event)
     except KizamiError as error:
         log.error(
@@ -59,15 +64,51 @@ def handler(event: Mapping[str, Any], context: Context) -> dict[str, list[dict[s
         )
         raise
     left = time_left(context)
-    collection = Collection(settings.config, api_client(), DynamoDbMetricStore(settings.table_name, left), left)
+    if bundles is not None:
+        from kizami.aws.bundles.collecting import collect_bundles  # one target never needs it
+
+        return collect_bundles(bundles, deliveries, left)
+    assert settings is not None
+    store, guard = DynamoDbMetricStore(settings.table_name, left), _guard(settings, left)
+    collection = Collection(settings.config, api_client(), store, left, guard)
     failures = [
         (delivery, error)
         for delivery, error in zip(deliveries, run_side_by_side(collection, deliveries), strict=True)
         if error is not None
     ]
+    if settings.is_packaged:
+        note_failures(settings, failures, left)
     if failures and len(deliveries) == 1:
         raise _without_secrets(failures[0][1])
     return report_failures(delivery for delivery, _ in failures)
+
+
+def note_failures(
+    settings: CollectorSettings, failures: Sequence[tuple[Delivery, Exception]], left: TimeLeft
+) -> None:
+    """For who looks whether all is well; if that fails, the log says it alone."""
+    failed = [(delivery, error) for delivery, error in failures if isinstance(error, ApiError)]
+    if not failed:
+        return
+    from kizami.aws.alerts.failure_notes import FAILURES_PARTITION, FailureNotes  # only who fails needs it
+
+    notes = FailureNotes(settings.table_name, time_left=left)
+    try:
+        for delivery, error in failed:
+            message = read_message(delivery.body)
+            is_last = 0 < settings.max_attempts <= int(delivery.receive_count)
+            lost = message.window.start if is_last else None
+            notes.note(FAILURES_PARTITION, message.metric, str(error), machine.now(), lost)
+    except StoreError as error:
+        log.warning("a failure was not noted", extra={"event": "failure.unnoted", "detail": str(error)})
+
+
+def _guard(settings: CollectorSettings, left: TimeLeft) -> BlockGuard | None:
+    if not settings.is_packaged:
+        return None
+    from kizami.aws.store.block_guard import BlockGuard  # the seeds' one target never needs it
+
+    return BlockGuard.of(settings.table_name, left)
 
 
 def _without_secrets(error: Exception) -> Exception:
@@ -84,10 +125,7 @@ def run_side_by_side(collection: Collection, deliveries: Sequence[Delivery]) -> 
 
     if len(deliveries) < 2:
         return list(map(settle, deliveries))
-    from concurrent.futures import ThreadPoolExecutor  # batch size 1 never needs it
-
-    with ThreadPoolExecutor(min(COLLECTED_AT_ONCE, len(deliveries))) as pool:
-        return list(pool.map(settle, deliveries))
+    return list(machine.map_in_threads(settle, deliveries, min(COLLECTED_AT_ONCE, len(deliveries))))
 
 
 def try_to_collect(collection: Collection, delivery: Delivery) -> Exception | None:
@@ -96,12 +134,13 @@ def try_to_collect(collection: Collection, delivery: Delivery) -> Exception | No
     try:
         message = read_message(delivery.body)
         about |= _describe(message)
-        collect(collection, message, about)
+        if collection.guard is None:
+            collect(collection, message, about)
+        else:
+            collect_guarded(collection, collection.guard, message, about)
     except KizamiError as error:
-        log.error(
-            "not collected",
-            extra={"event": "slot.failed", **about, "error": type(error).__name__, "detail": str(error)},
-        )
+        told = {"error": type(error).__name__, "detail": str(error), **_remedy(error, collection, about)}
+        log.error("not collected", extra={"event": "slot.failed", **about, **told})
         return error
     except Exception as error:  # one record's surprise must not take the rest of its batch down
         log.exception("not collected", extra={"event": "slot.failed", **about, "error": type(error).__name__})
@@ -109,34 +148,76 @@ def try_to_collect(collection: Collection, delivery: Delivery) -> Exception | No
     return None
 
 
-def collect(collection: Collection, message: ScheduleMessage, about: Mapping[str, Any]) -> PutOutcome:
-    """Call the API for the message's window and keep the answer as its slot's record (Requirements 2, 3)."""
+def _remedy(error: KizamiError, collection: Collection, about: Mapping[str, Any]) -> dict[str, str]:
+    """What helps, where waiting does not."""
+    if not isinstance(error, ApiError) or not error.is_lasting:
+        return {}
+    from kizami.core.blocking import remedy  # only who fails needs it
+
+    return {"remedy": remedy(error, collection.config.target(about["metric"]))}
+
+
+def collect_guarded(
+    collection: Collection, guard: BlockGuard, message: ScheduleMessage, about: Mapping[str, Any]
+) -> None:
+    """Collect it unless its target is blocked; then the message goes, and its slot is asked for after all that."""
+    from kizami.aws.store.block_guard import Admission
+
+    target = collection.config.target(message.metric)
+    admission = guard.admit(target, message, machine.now())
+    if admission is Admission.KEEP:
+        log.info("its target is blocked; the slot is kept", extra={"event": "slot.kept", **about})
+        return
+    try:
+        collect(collection, message, about)
+    except ApiError as error:
+        item = guard.failed(target, message, error, admission, machine.now())
+        if item is None or not item.is_blocked:
+            raise
+        _log_block(item, error, admission is Admission.PROBE, about)
+    else:
+        ended = guard.answered(target, admission, machine.now())
+        if ended is not None:
+            details = {"metric": message.metric, "since": format_second(ended.since), "probes": ended.probes}
+            log.warning("a blocked target answers again", extra={"event": "target.unblocked", **details})
+
+
+def _log_block(item: BlockItem, error: ApiError, was_blocked: bool, about: Mapping[str, Any]) -> None:
+    if not was_blocked and item.trouble is not None:
+        log.warning(
+            "a target is blocked; one slot at a time is asked for until it answers, and the others are kept",
+            extra={"event": "target.blocked", "metric": about["metric"], "reason": item.trouble.reason},
+        )
+    log.info("the slot is kept", extra={"event": "slot.kept", **about, "detail": str(error)})
+
+
+def collect(collection: Collection, message: ScheduleMessage, about: Mapping[str, Any]) -> PutOutcome | None:
+    """Call the API for the message's window and keep the answer as its slot's record (Requirements 2, 3).
+
+    None if it is too late for that: of an API that can only say "now" the slot stays missing, and of an hour that
+    is kept no more nothing is stored.
+    """
     target = collection.config.target(message.metric)
     request = plan_request(message, target)
-    wait_until_due(message, target)
-    log.info("calling the API", extra={"event": "api.called", **about, "url": without_query(request.url)})
-    started = monotonic()
-    response = fetch(collection.http, request, collection.time_left() * 2 / 3)  # the rest is for the write
-    answered, arrived_at = monotonic(), datetime.now(UTC)
-    record = read_response(response, message, target, arrived_at)
-    outcome = collection.store.put_if_absent(record)
+    machine.sleep(seconds_to_wait(message, target, machine.now()))
+    if is_missed(message, target, machine.now()) or is_given_up(message, target, machine.now()):
+        reason = "its time was over before it could be asked for"
+        log.warning("a slot stays missing", extra={"event": "slot.missed", **about, "reason": reason})
+        return None
+    log.debug("calling the API", extra={"event": "api.called", **about, "url": without_query(request.url)})
+    started = machine.monotonic()
+    response = fetch(collection.http, request, collection.time_left() * 2 / 3, target)  # the rest is for the write
+    answered, arrived_at = machine.monotonic(), machine.now()
+    records = read_records(response, message, target, arrived_at)
+    outcomes = collection.store.put_all_if_absent(expiring(records, target))
     took = {
         "apiMilliseconds": _milliseconds(started, answered),
         "writeMilliseconds": _milliseconds(answered),
-        "latenessMilliseconds": lateness_milliseconds(record.slot, target, arrived_at),
+        "latenessMilliseconds": lateness_milliseconds(records[0].slot, target, arrived_at),
     }
-    _log_outcome(outcome, record, {**about, **took})
-    return outcome
-
-
-def wait_until_due(message: ScheduleMessage, target: Target) -> None:
-    """No request leaves before its slot's moment; two clocks may differ a little, and that is waited for."""
-    early = seconds_until_due(message, target, datetime.now(UTC))
-    if early > CLOCK_SKEW_SECONDS:
-        due = format_instant(shift(message.window.start, target.lag_seconds))
-        raise InvalidInput("from", f"is due at {due} and cannot be asked for before")
-    if early > 0:
-        sleep(early)
+    for record, outcome in zip(records, outcomes, strict=True):
+        _log_outcome(outcome, record, {**about, **took, "metric": record.metric})
+    return PutOutcome.STORED if PutOutcome.STORED in outcomes else PutOutcome.DUPLICATE
 
 
 def lateness_milliseconds(slot: datetime, target: Target, arrived_at: datetime) -> int:
@@ -145,7 +226,7 @@ def lateness_milliseconds(slot: datetime, target: Target, arrived_at: datetime) 
 
 
 def _milliseconds(start: float, end: float | None = None) -> int:
-    return round(((monotonic() if end is None else end) - start) * 1000)
+    return round(((machine.monotonic() if end is None else end) - start) * 1000)
 
 
 def _describe(message: ScheduleMessage) -> dict[str, str]:

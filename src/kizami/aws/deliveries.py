@@ -8,6 +8,9 @@ from typing import Any
 
 from kizami.core.errors import InvalidInput
 
+# What a message that goes back carries beside its body, which stays what it was.
+ATTEMPTS, REASON = "attempts", "reason"
+
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
@@ -17,6 +20,8 @@ class Delivery:
     body: str
     receive_count: str
     receipt: str
+    source: str = ""  # the queue's name
+    attempts: int = 0  # that were made before it was sent
 
 
 def read_deliveries(event: Mapping[str, Any]) -> list[Delivery]:
@@ -39,4 +44,13 @@ def _read_delivery(record: Any, place: str) -> Delivery:
         raise InvalidInput(place, "must have a messageId and a body")
     attributes = record.get("attributes")
     count = attributes.get("ApproximateReceiveCount", "1") if isinstance(attributes, dict) else "1"
-    return Delivery(message_id, body, str(count), str(record.get("receiptHandle", "")))
+    source = str(record.get("eventSourceARN", "")).rpartition(":")[2]
+    return Delivery(message_id, body, str(count), str(record.get("receiptHandle", "")), source, _attempts(record))
+
+
+def _attempts(record: dict[str, Any]) -> int:
+    """What the attribute says; one that is not ours is no reason to refuse a message."""
+    stated = record.get("messageAttributes")
+    attribute = stated.get(ATTEMPTS) if isinstance(stated, dict) else None
+    text = attribute.get("stringValue") if isinstance(attribute, dict) else None
+    return int(text) if isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 6 else 0

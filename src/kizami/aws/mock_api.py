@@ -7,20 +7,19 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from kizami.core.logs import use_json_logs
+from kizami.aws.invocation import log_invocation
 from kizami.mock_api.requests_log import log_answer
 from kizami.mock_api.responder import Parameters, Surroundings, respond
 from kizami.mock_api.users import users_key
 
-use_json_logs()
-
 
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """Answer one request that came through a REST API with proxy integration."""
+    log_invocation(context)
     method, path = event.get("httpMethod") or "GET", event.get("path") or "/"
     parameters = read_parameters(event)
     response = respond(method, path, parameters, Surroundings(datetime.now(UTC), users_key(os.environ)))
-    log_answer(method, path, parameters, response, getattr(context, "aws_request_id", None))
+    log_answer(method, path, parameters, response)
     body = "" if method == "HEAD" else response.body.decode()
     return {"statusCode": response.status, "headers": dict(response.headers), "body": body}
 

@@ -15,7 +15,7 @@ _COMPANY_TABLES = (("COMPANY_TABLE_NAME", "CompanyTableName"), ("POINTS_TABLE_NA
 
 
 class Places(Protocol):
-    """Where a deployed system has its parts; there may be no queue of dead letters."""
+    """Where a deployed system has its parts; there may be no queue of dead letters, and no ledger."""
 
     @property
     def table(self) -> str: ...
@@ -28,6 +28,9 @@ class Places(Protocol):
 
     @property
     def dead_letter_queue(self) -> str | None: ...
+
+    @property
+    def ledger(self) -> str | None: ...
 
 
 @dataclass(slots=True)
@@ -62,6 +65,12 @@ class FoundPlaces:
         if not self.environment.get(variable) and output not in self._stack:
             return None
         return self._queue_url(variable, output)
+
+    @property
+    def ledger(self) -> str | None:
+        """The ledger of ticks; a stack of one target has none."""
+        name = self._found("KIZAMI_LEDGER_TABLE_NAME", "LedgerTableName")
+        return require_table_name({"AI_METRICS_TABLE_NAME": name}) if name else None
 
     @property
     def company_tables(self) -> tuple[str, str] | None:

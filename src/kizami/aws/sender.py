@@ -8,39 +8,42 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from kizami.aws.invocation import Context, time_left
-from kizami.aws.settings import sender_settings
+from kizami.aws.client import machine
+from kizami.aws.invocation import Context, log_invocation, time_left
+from kizami.aws.settings import SenderSettings, sender_settings
 from kizami.aws.store.sqs_queue import QueueNotFound, SqsQueue
 from kizami.core.errors import ConfigurationError, InvalidInput, KizamiError, QueueError
-from kizami.core.logs import use_json_logs
 from kizami.core.ports import FailedSend, MessageSender
-from kizami.core.sender import PlannedMessage, plan_all
+from kizami.core.sender import Planned, PlannedBundle, plan_all, plan_bundles
 from kizami.core.slots import format_instant, parse_instant
-
-# A thousand targets would write 100 GB of such lines a month; the Collector's log names each slot anyway.
-LOGGED_ONE_BY_ONE = 120
 
 log = logging.getLogger(__name__)
 
 
 def handler(event: Mapping[str, Any], context: Context) -> dict[str, int]:
     """Send the messages of the minute that the event's `time` falls in; answers how many were sent and failed."""
-    use_json_logs()
+    log_invocation(context)
     try:
         settings = sender_settings(os.environ)
         triggered_at = read_trigger_time(event)
-        plan = plan_all(triggered_at, settings.config.targets)
-        log.info(
-            "minute planned",
-            extra={"event": "minute.planned", "time": format_instant(triggered_at), "messages": len(plan)},
-        )
-        return send_plan(plan, SqsQueue(settings.queue_url, time_left(context)))
+        plan = make_plan(settings, triggered_at, machine.now())
+        answer = send_plan(plan, SqsQueue(settings.queue_url, time_left(context)))
+        minute = format_instant(triggered_at)
+        log.info("messages sent", extra={"event": "messages.sent", "time": minute, **answer})
+        return answer
     except KizamiError as error:
         log.error(
             "the minute was not sent",
             extra={"event": "minute.failed", "error": type(error).__name__, "detail": str(error)},
         )
         raise
+
+
+def make_plan(settings: SenderSettings, triggered_at: datetime, now: datetime) -> Sequence[Planned]:
+    """The minute's messages: one a bundle and tick, or one a target and tick."""
+    if settings.bundles is not None:
+        return plan_bundles(triggered_at, settings.bundles.all(), now)
+    return plan_all(triggered_at, settings.config.targets, now)
 
 
 def read_trigger_time(event: Mapping[str, Any]) -> datetime:
@@ -50,8 +53,8 @@ def read_trigger_time(event: Mapping[str, Any]) -> datetime:
     return parse_instant(event["time"], "time")
 
 
-def send_plan(plan: Sequence[PlannedMessage], queue: MessageSender) -> dict[str, int]:
-    """Send `plan`, then once more what failed; every message is logged (Requirements 7.3, 7.4).
+def send_plan(plan: Sequence[Planned], queue: MessageSender) -> dict[str, int]:
+    """Send `plan`, then once more what failed; what was not sent is logged (Requirements 7.3, 7.4).
 
     QueueError when not one message got through: the invocation then counts as failed and is repeated.
     """
@@ -68,7 +71,7 @@ def send_plan(plan: Sequence[PlannedMessage], queue: MessageSender) -> dict[str,
     return {"sent": len(plan) - len(failed), "failed": len(failed)}
 
 
-def _try_to_send(entries: Sequence[PlannedMessage], queue: MessageSender) -> list[FailedSend]:
+def _try_to_send(entries: Sequence[Planned], queue: MessageSender) -> list[FailedSend]:
     try:
         return queue.send(entries)
     except QueueNotFound as error:
@@ -77,7 +80,9 @@ def _try_to_send(entries: Sequence[PlannedMessage], queue: MessageSender) -> lis
         return [FailedSend(entry, str(error)) for entry in entries]
 
 
-def _log_each(plan: Sequence[PlannedMessage], failed: Sequence[FailedSend]) -> None:
+def _log_each(plan: Sequence[Planned], failed: Sequence[FailedSend]) -> None:
+    if not failed and not log.isEnabledFor(logging.DEBUG):
+        return
     reasons = {failure.entry: failure.reason for failure in failed}
     for entry in plan:
         if entry in reasons:
@@ -85,20 +90,21 @@ def _log_each(plan: Sequence[PlannedMessage], failed: Sequence[FailedSend]) -> N
                 "message not sent",
                 extra={"event": "message.failed", **_parameters(entry), "detail": reasons[entry]},
             )
-        elif len(plan) <= LOGGED_ONE_BY_ONE:
-            log.info("message sent", extra={"event": "message.sent", **_parameters(entry)})
-    if len(plan) > LOGGED_ONE_BY_ONE:
-        log.info(
-            "messages sent",
-            extra={"event": "messages.sent", "sent": len(plan) - len(failed), "failed": len(failed)},
-        )
+        else:
+            log.debug("message sent", extra={"event": "message.sent", **_parameters(entry)})
 
 
-def _parameters(entry: PlannedMessage) -> dict[str, Any]:
+def _parameters(entry: Planned) -> dict[str, Any]:
     window = entry.message.window
     return {
-        "metric": entry.message.metric,
+        **_about(entry),
         "from": format_instant(window.start),
         "to": format_instant(window.end),
         "delaySeconds": entry.delay_seconds,
     }
+
+
+def _about(entry: Planned) -> dict[str, Any]:
+    if isinstance(entry, PlannedBundle):
+        return {"metrics": len(entry.message.metrics), "first": entry.message.metrics[0]}
+    return {"metric": entry.message.metric}

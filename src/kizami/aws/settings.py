@@ -7,14 +7,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kizami.core.config import Config, parse_config, parse_headers
+from kizami.core.config import Config, parse_config
 from kizami.core.errors import ConfigurationError, InvalidInput
+from kizami.core.requests.urls import configured_url, require_base_url
+from kizami.core.targets.settings import parse_headers
 from kizami.core.targets.target import DEFAULT_TIMEOUT_SECONDS, Target
-from kizami.core.targets.urls import configured_url, require_base_url
+
+if TYPE_CHECKING:
+    from kizami.aws.bundles.files import PackagedBundles
 
 Environment = Mapping[str, str]
+DEFAULT_ATTEMPTS = 5
 
 _TABLE_NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _NUMBER = re.compile(r"\d{1,9}(\.\d{1,3})?", re.ASCII)
@@ -22,10 +27,11 @@ _NUMBER = re.compile(r"\d{1,9}(\.\d{1,3})?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class SenderSettings:
-    """Where the messages go, and for which targets."""
+    """Where the messages go, and for which targets: those of the bundles, if there are any."""
 
     queue_url: str
     config: Config
+    bundles: PackagedBundles | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +40,68 @@ class CollectorSettings:
 
     table_name: str
     config: Config
+    is_packaged: bool = False  # it is a kizami.toml, not the seeds' one target
+    max_attempts: int = 0  # after which SQS makes a message a dead letter; 0 for never
+
+
+@dataclass(frozen=True, slots=True)
+class BundleSettings:
+    """What a Collector of bundles needs: the configuration in pieces, the tables, and where slots go back to."""
+
+    table_name: str
+    ledger_name: str
+    bundles: PackagedBundles
+    queue_url: str
+    backfill_url: str
+    dead_letter_url: str | None
+    max_attempts: int
+
+    def queue_of(self, source: str) -> str:
+        """The queue that a delivery of that source goes back to."""
+        return self.backfill_url if source == queue_name(self.backfill_url) else self.queue_url
+
+
+def bundle_settings(environment: Environment) -> BundleSettings | None:
+    """`KIZAMI_BUNDLES` and what belongs to it; None if the function is not deployed with bundles."""
+    bundles = find_bundles(environment)
+    if bundles is None:
+        return None
+    dead_letters = environment.get("KIZAMI_DEAD_LETTER_QUEUE_URL")
+    return BundleSettings(
+        require_table_name(environment),
+        require_table_name(environment, "KIZAMI_LEDGER_TABLE_NAME"),
+        bundles,
+        require_queue_url(environment),
+        require_queue_url(environment, "KIZAMI_BACKFILL_QUEUE_URL"),
+        require_queue_url(environment, "KIZAMI_DEAD_LETTER_QUEUE_URL") if dead_letters else None,
+        int(read_number(environment, "KIZAMI_MAX_ATTEMPTS", DEFAULT_ATTEMPTS)),
+    )
+
+
+def keep_seconds(environment: Environment) -> int | None:
+    """`KIZAMI_KEEP_DAYS`, for which records are kept of targets that do not say otherwise; None for ever."""
+    return int(read_number(environment, "KIZAMI_KEEP_DAYS", 0)) * 86_400 or None
+
+
+def find_bundles(environment: Environment) -> PackagedBundles | None:
+    """The bundles that were deployed with the function, if there are any."""
+    name = environment.get("KIZAMI_BUNDLES")
+    if not name:
+        return None
+    from kizami.aws.bundles.files import packaged_bundles  # one target never needs it
+
+    return packaged_bundles(os.path.join(environment.get("LAMBDA_TASK_ROOT", ""), name))
+
+
+def queue_name(place: str) -> str:
+    """The name of the queue that a URL or an ARN leads to."""
+    return re.split("[:/]", place)[-1]
 
 
 def sender_settings(environment: Environment) -> SenderSettings:
     """`QUEUE_URL`, and the targets: see `configured_targets`."""
-    return SenderSettings(require_queue_url(environment), configured_targets(environment))
+    url, bundles = require_queue_url(environment), find_bundles(environment)
+    return SenderSettings(url, Config() if bundles else configured_targets(environment), bundles)
 
 
 def collector_settings(environment: Environment) -> CollectorSettings:
@@ -47,8 +110,10 @@ def collector_settings(environment: Environment) -> CollectorSettings:
     That is the packaged `KIZAMI_CONFIG`, else `AI_API_BASE_URL` with `KIZAMI_API_TIMEOUT_SECONDS`
     (default 10) and `KIZAMI_API_KEY`, the reference of a secret that is sent as `x-api-key`.
     """
+    kept = keep_seconds(environment)
     if config := packaged_config(environment):
-        return CollectorSettings(require_table_name(environment), config)
+        attempts = int(read_number(environment, "KIZAMI_MAX_ATTEMPTS", 0))
+        return CollectorSettings(require_table_name(environment), config.keeping(kept), True, attempts)
     url = require_variable(environment, "AI_API_BASE_URL")
     table = require_table_name(environment)
     timeout = read_number(environment, "KIZAMI_API_TIMEOUT_SECONDS", DEFAULT_TIMEOUT_SECONDS)
@@ -59,7 +124,8 @@ def collector_settings(environment: Environment) -> CollectorSettings:
     }
     key = environment.get("KIZAMI_API_KEY")
     headers = parse_headers({"x-api-key": key} if key else {})
-    return CollectorSettings(table, _one_target(names, url=url, timeout_seconds=timeout, headers=headers))
+    config = _one_target(names, url=url, timeout_seconds=timeout, headers=headers)
+    return CollectorSettings(table, config.keeping(kept))
 
 
 def configured_targets(environment: Environment) -> Config:
@@ -67,7 +133,7 @@ def configured_targets(environment: Environment) -> Config:
     if config := packaged_config(environment):
         return config
     lag = read_number(environment, "WINDOW_LAG_SECONDS", 0)
-    return _one_target({"lag": "WINDOW_LAG_SECONDS"}, lag_seconds=lag)
+    return _one_target({"lag": "WINDOW_LAG_SECONDS"}, lag_seconds=lag, catch_up_seconds=0)
 
 
 def packaged_config(environment: Environment) -> Config | None:
@@ -81,18 +147,18 @@ def _read_config(path: str) -> Config:
     """Read once a cold start: a deployed file does not change."""
     try:
         with open(path, encoding="utf-8") as file:
-            return parse_config(file.read(), os.path.basename(path))
+            return parse_config(file.read(), os.path.basename(path)).below(os.path.dirname(path))
     except OSError as error:
         raise ConfigurationError("KIZAMI_CONFIG", f"{path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigurationError("KIZAMI_CONFIG", f"{path}: is not UTF-8 at byte {error.start}") from None
 
 
-def require_queue_url(environment: Environment) -> str:
-    """`QUEUE_URL`, as a URL that has a queue in it."""
-    url = configured_url(require_variable(environment, "QUEUE_URL"), "QUEUE_URL")
+def require_queue_url(environment: Environment, variable: str = "QUEUE_URL") -> str:
+    """The variable's value, as a URL that has a queue in it."""
+    url = configured_url(require_variable(environment, variable), variable)
     if not require_base_url(url).path.strip("/"):
-        raise ConfigurationError("QUEUE_URL", "must be like https://sqs.REGION.amazonaws.com/ACCOUNT/QUEUE")
+        raise ConfigurationError(variable, "must be like https://sqs.REGION.amazonaws.com/ACCOUNT/QUEUE")
     return url
 
 

@@ -11,6 +11,7 @@ from kizami.local.engine.options import Options
 
 _DEFAULTS = Options()
 _COUNT, _SECONDS = click.IntRange(1, 50_000), click.FloatRange(0.01, 3600)
+_AGE = click.IntRange(0, 31 * 86_400)
 
 
 def _limit(flag: str, kind: click.ParamType[Any], words: str) -> click.Option:
@@ -34,6 +35,7 @@ def _limits() -> list[click.Option]:
         _limit("--retry-seconds", _SECONDS, "The wait before attempt two; then 4, 16 … times it."),
         _limit("--visibility-seconds", _SECONDS, "How long a message in flight is hidden."),
         _limit("--backfill-per-second", _COUNT, "Retries and backfill a second, at most."),
+        _limit("--seal-after-seconds", _AGE, "How long stored slots stay as they are before they are sealed."),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kizami.aggregation.points import DEFAULT_ZONE, require_zone
 from kizami.cli.options import config_option, database_option
 from kizami.core.errors import ConfigurationError
 from kizami.core.targets.target import Target
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kizami.local.home import LocalHome
 
 OpenHome = Callable[[], Home]
+PAGE = "page"  # who orders something there
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +46,16 @@ class HomeOptions:
         """The home for a verb, for the length of a `with`."""
         if self.backend == "aws":
             return closing(_aws_home(self))
-        return closing(local_opener(self.database, load_config(self.config))())
+        return closing(local_opener(self.database, load_config(self.config), actor=_actor())())
 
     def opener(self) -> tuple[OpenHome, float | None]:
         """What opens the home for a page, and how often an open page looks at it, if not as often as usual."""
         if self.backend == "aws":
-            from kizami.aws.home import LOOK_SECONDS
+            from kizami.aws.known_targets import LOOK_SECONDS
 
             home = _aws_home_of_page(self)
             return lambda: home, LOOK_SECONDS
-        return local_opener(self.database, load_config(self.config), batch_zone()), None
+        return local_opener(self.database, load_config(self.config), batch_zone(), PAGE), None
 
     @property
     def places(self) -> FoundPlaces:
@@ -65,8 +66,13 @@ class HomeOptions:
         return FoundPlaces(self.table, self.stack)
 
 
-def local_opener(database: Path, settings: LoadedConfig, zone: tzinfo | None = None) -> Callable[[], LocalHome]:
-    """What opens the home of a database; it follows the configuration file as that changes."""
+def local_opener(
+    database: Path, settings: LoadedConfig, zone: tzinfo | None = None, actor: str = ""
+) -> Callable[[], LocalHome]:
+    """What opens the home of a database; it follows the configuration file as that changes.
+
+    What is ordered there is kept as done by `actor`.
+    """
     from kizami.cli.engine_options import options_of_environment
     from kizami.local.home import LocalHome
 
@@ -74,11 +80,27 @@ def local_opener(database: Path, settings: LoadedConfig, zone: tzinfo | None = N
     options = {} if database == DEFAULT_DATABASE else {"--database": str(database)}
     if settings.path not in (None, DEFAULT_CONFIG):
         options["--config"] = str(settings.path)
-    return lambda: LocalHome(database, configured, options, zone=zone, limits=options_of_environment)
+    return lambda: LocalHome(database, configured, options, zone=zone, limits=options_of_environment, actor=actor)
+
+
+def _actor() -> str:
+    """Who orders something by a verb: the verb and the user."""
+    context = click.get_current_context(silent=True)
+    return f"{context.command_path if context else 'kizami'} ({user_name()})"
+
+
+def user_name() -> str:
+    """Who calls."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a number that has no name
+        return "somebody"
 
 
 def batch_zone() -> tzinfo:
     """The zone of the aggregation batch's days, where no configuration says it."""
+    from kizami.aggregation.points import DEFAULT_ZONE, require_zone  # only a page needs it
+
     return require_zone(os.environ.get("AGGREGATION_TZ") or DEFAULT_ZONE, "AGGREGATION_TZ")
 
 

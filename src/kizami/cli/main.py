@@ -6,6 +6,7 @@ from kizami.cli import early_signals  # noqa: F401
 
 # isort: split
 import importlib
+import keyword
 import os
 import sys
 import threading
@@ -17,15 +18,8 @@ from typing import Any
 import click
 
 from kizami import __version__
-from kizami.cli.exit_codes import CONFIGURATION, FAILURE, INTERRUPTED, OK, UNREACHABLE, USAGE
-from kizami.core.errors import (
-    ApiUnreachable,
-    ConfigurationError,
-    InvalidInput,
-    KizamiError,
-    QueueUnreachable,
-    StoreUnreachable,
-)
+from kizami.cli.exit_codes import FAILURE, INTERRUPTED, OK, USAGE, exit_code
+from kizami.core.errors import KizamiError
 from kizami.core.redaction import KNOWN
 
 # verb -> what it does, in the order of `kizami --help`; the verb's module is kizami.cli.verbs.<verb>.
@@ -33,15 +27,21 @@ VERBS = {
     "up": "Run the whole pipeline on this machine.",
     "status": "Show how the collection is doing.",
     "targets": "Check and list what is polled.",
+    "try": "Ask a target once and show every step.",
     "query": "Show a metric's records.",
     "chart": "Draw a metric in the terminal.",
     "gaps": "List the slots that nobody has collected.",
     "backfill": "Collect past slots.",
     "dead-letters": "List, retry or forget the slots that were given up.",
+    "alerts": "Show incidents, take them on, try receivers.",
     "export": "Write records as CSV, JSON lines or Parquet.",
+    "sql": "Ask the records in SQL.",
+    "backup": "Copy the database while it is used.",
+    "restore": "Put a backup in the database's place.",
     "aggregate": "Grant users detected today a point, and show points.",
     "doctor": "Check this machine and every target.",
     "init": "Write a commented kizami.toml.",
+    "recipes": "List ready-made targets, or show one.",
     "cost": "Estimate the monthly bill on AWS.",
     "dashboard": "Serve the dashboard over a database.",
     "mock": "Serve the mock AI employee API.",
@@ -58,7 +58,8 @@ class VerbGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             return None
-        module = importlib.import_module(f"kizami.cli.verbs.{name.replace('-', '_')}")
+        module_name = name.replace("-", "_") + "_" * keyword.iskeyword(name)
+        module = importlib.import_module(f"kizami.cli.verbs.{module_name}")
         command: click.Command = module.command
         return command
 
@@ -150,17 +151,6 @@ def one_line(error: click.ClickException) -> str:
     if not isinstance(error, click.UsageError):
         return problem
     return f"{problem} (see {error.ctx.command_path if error.ctx else 'kizami'} --help)"
-
-
-def exit_code(error: KizamiError) -> int:
-    """The exit code that tells a script what kind of failure it was."""
-    if isinstance(error, InvalidInput):
-        return USAGE
-    if isinstance(error, ConfigurationError):
-        return CONFIGURATION
-    if isinstance(error, ApiUnreachable | QueueUnreachable | StoreUnreachable):
-        return UNREACHABLE
-    return FAILURE
 
 
 if __name__ == "__main__":

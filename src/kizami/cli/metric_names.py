@@ -10,6 +10,7 @@ from kizami.cli.homes import HomeOptions
 from kizami.cli.options import Decorator
 from kizami.core.errors import InvalidInput, KizamiError
 from kizami.core.slots import shorten
+from kizami.home.figures.selection import targets_meant
 from kizami.home.port import Home
 from kizami.home.targets import KnownTarget
 from kizami.platform.config_file import DEFAULT_DATABASE
@@ -27,21 +28,23 @@ def _complete(context: click.Context, argument: click.Parameter, incomplete: str
 
 
 metric_argument: Decorator = click.argument("metric", shell_complete=_complete)
+some_metrics_argument: Decorator = click.argument(
+    "metrics", metavar="METRIC...", nargs=-1, required=True, shell_complete=_complete
+)
 metrics_argument: Decorator = click.argument("metrics", metavar="[METRIC]...", nargs=-1, shell_complete=_complete)
 
 
-def find_target(home: Home, name: str) -> KnownTarget:
-    """The target of that name, else InvalidInput with those that are near or known."""
-    (target,) = home.targets([require_known(home, name)])
-    return target
+def find_targets(home: Home, names: Sequence[str]) -> list[KnownTarget]:
+    """The targets that names and patterns mean; InvalidInput with those that are near or known for one of none."""
+    targets, unknown = targets_meant(home, names)
+    for name in unknown:
+        raise InvalidInput("METRIC", f"{shorten(name)} is not known here; {suggestion(name, home.names())}")
+    return targets
 
 
 def chosen_targets(home: Home, names: Sequence[str]) -> dict[str, KnownTarget]:
-    """The targets of those names, or all that are being polled if none is named."""
-    if names:
-        targets = home.targets([require_known(home, name) for name in names])
-    else:
-        targets = [target for target in home.targets() if target.is_on]
+    """The targets that the names mean, or all that are being polled if none is named."""
+    targets = find_targets(home, names) if names else [target for target in home.targets() if target.is_on]
     return {target.name: target for target in targets}
 
 
@@ -50,10 +53,11 @@ def require_known(home: Home, name: str) -> str:
     known = home.names()
     if name in known:
         return name
-    raise InvalidInput("METRIC", f"{shorten(name)} is not known here; {_suggestion(name, known)}")
+    raise InvalidInput("METRIC", f"{shorten(name)} is not known here; {suggestion(name, known)}")
 
 
-def _suggestion(name: str, known: Collection[str]) -> str:
+def suggestion(name: str, known: Collection[str]) -> str:
+    """Those that are near, else those that there are."""
     from difflib import get_close_matches
 
     if not known:

@@ -11,11 +11,14 @@ from typing import Any
 import click
 
 from kizami.cli.options import Decorator
+from kizami.cli.shown_zone import asked_moment, tz_option
 from kizami.core.errors import InvalidInput
-from kizami.core.slots import format_second, parse_duration, parse_iso8601, shift, shorten
-from kizami.platform.clock import SystemClock
+from kizami.core.slots import shift
+from kizami.home.times.asked import Moment, read_bounds
+from kizami.home.times.zones import zoned_text
 
 # All time, which is what a verb without a default range is about.
+_FEWEST_SLOTS = 12
 BEGINNING, END = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
@@ -27,10 +30,19 @@ class TimeRange:
     end: datetime
     now: datetime
     is_default: bool = False
+    is_exact: bool = False  # the user said where it begins
+
+
+def widened(wanted: TimeRange, interval_seconds: int, lag_seconds: int) -> TimeRange:
+    """The default range reaches back to some slots that are due, also with a long interval or lag."""
+    if not wanted.is_default:
+        return wanted
+    back = lag_seconds + _FEWEST_SLOTS * interval_seconds
+    return replace(wanted, start=min(wanted.start, shift(wanted.now, -back)))
 
 
 def range_options(default_last: str | None) -> Decorator:
-    """Give a verb `--from`, `--to` and `--last`, and its function one `time_range`.
+    """Give a verb `--from`, `--to`, `--last` and `--tz`, and its function one `time_range`.
 
     Without any of them it is about the last `default_last`, or about all time if that is None.
     """
@@ -38,17 +50,21 @@ def range_options(default_last: str | None) -> Decorator:
     end = "now" if default_last else "the end"
 
     def decorate(verb: Callable[..., Any]) -> Callable[..., Any]:
-        @click.option("--from", "since", metavar="TIME", help="From here on: 2025-12-02T10:00:00Z, or -2h.")
+        @click.option(
+            "--from", "since", metavar="TIME", help="From here on: 2025-12-02T10:00:00Z, -2h, today or yesterday."
+        )
         @click.option("--to", "until", metavar="TIME", help=f"Up to here, exclusive; default: {end}.")
-        @click.option("--last", metavar="DURATION", help=f"Up to now: 30s, 10m, 2h, 7d. Default: {default}.")
+        @click.option(
+            "--last", metavar="DURATION", help=f"Up to now: 30s, 5min, 1h30m, 7d, today. Default: {default}."
+        )
+        @tz_option
         @wraps(verb)
         def with_range(
             *arguments: Any, since: str | None, until: str | None, last: str | None, **options: Any
         ) -> Any:
-            now = SystemClock().now()
-            time_range = read_range(since, until, last, default_last, now)
-            is_default = since is until is last is None
-            return verb(*arguments, time_range=replace(time_range, is_default=is_default), **options)
+            time_range = read_range(since, until, last, default_last, asked_moment())
+            told = replace(time_range, is_default=since is until is last is None, is_exact=since is not None)
+            return verb(*arguments, time_range=told, **options)
 
         return with_range
 
@@ -56,71 +72,21 @@ def range_options(default_last: str | None) -> Decorator:
 
 
 def read_range(
-    since: str | None, until: str | None, last: str | None, default_last: str | None, now: datetime
+    since: str | None, until: str | None, last: str | None, default_last: str | None, asked: Moment
 ) -> TimeRange:
     """The range that the options name, else InvalidInput naming the option."""
-    if last is not None and (since is not None or until is not None):
-        raise InvalidInput("--last", "goes without --from and --to")
-    if last is None and since is None and until is None:
+    now, names = asked.now, asked.names
+    if since is until is last is None:
         last = default_last
-    if last is not None:
-        return _nonempty(_before(now, _positive(last), "--last"), now, now, "--last")
-    if since is None and default_last is not None:
-        raise InvalidInput("--to", "needs --from")
-    start = read_time(since, now, "--from") if since is not None else BEGINNING
-    end = read_time(until, now, "--to") if until is not None else now if default_last else END
-    return _begun(_nonempty(start, end, now, "--from"))
+    if since is last is None and default_last is not None:
+        raise InvalidInput(names.until, f"needs {names.since}")
+    start, end = read_bounds(since, until, last, asked)
+    return _begun(TimeRange(start or BEGINNING, end or (now if default_last else END), now), asked)
 
 
-def _begun(wanted: TimeRange) -> TimeRange:
+def _begun(wanted: TimeRange, asked: Moment) -> TimeRange:
     """A range of the future has no due slots: what is said of it would be neither complete nor incomplete."""
     if wanted.start >= wanted.now:
-        words = f"nothing is due yet from {format_second(wanted.start)} on; it is {format_second(wanted.now)}"
-        raise InvalidInput("--from", words)
+        start, now = (zoned_text(each, asked.shown_zone) for each in (wanted.start, wanted.now))
+        raise InvalidInput(asked.names.since, f"nothing is due yet from {start} on; it is {now}")
     return wanted
-
-
-def _nonempty(start: datetime, end: datetime, now: datetime, option: str) -> TimeRange:
-    if start >= end:
-        raise InvalidInput(option, f"{format_second(start)} is not before {format_second(end)}")
-    return TimeRange(start, end, now)
-
-
-def _positive(text: str) -> int:
-    seconds = parse_duration(int(text) if text.isdecimal() and len(text) < 10 else text, "--last")
-    if not seconds:
-        raise InvalidInput("--last", "must be longer than nothing")
-    return seconds
-
-
-def read_time(text: str, now: datetime, option: str) -> datetime:
-    """The instant of an ISO 8601 date-time with an offset, of `-2h` (before now) or of `now`."""
-    if text == "now":
-        return now
-    if text.startswith("-"):
-        return _before(now, parse_duration(text[1:], option), option)
-    try:
-        # RFC 3339 and many tools put a space where ISO 8601 has its T.
-        return parse_iso8601(text.replace(" ", "T", 1), option)
-    except InvalidInput:
-        if hint := _hint(text):
-            raise InvalidInput(option, f"{shorten(text)} {hint}") from None
-        raise
-
-
-def _hint(text: str) -> str | None:
-    """What a time without a zone lacks; it names no instant, and ours may be another zone than the reader's."""
-    try:
-        naive = datetime.fromisoformat(text).tzinfo is None
-    except ValueError:
-        return None
-    if len(text) <= len("2025-12-02"):
-        return "is a whole day; write its time and zone too, such as T00:00:00Z or T00:00:00+09:00"
-    return "has no time zone; add Z or an offset such as +09:00" if naive else None
-
-
-def _before(now: datetime, seconds: int, option: str) -> datetime:
-    try:
-        return shift(now, -seconds)
-    except InvalidInput:
-        raise InvalidInput(option, "reaches back before year 0001") from None

@@ -1,8 +1,10 @@
 """What is decided, without doing anything: no I/O, no clock, no environment, no chance; `now` is a parameter.
 
-    the text of kizami.toml ─▶ config ─▶ targets/: what is polled
+    the text of kizami.toml ─▶ config ─▶ targets/: what is polled; requests/: how; access/: how it is reached;
+                                         answers/: what is believed
     a minute and its targets ─▶ sender ─▶ messages, each with its delay
     a message ─▶ collector ─▶ a request; its answer ─▶ collector ─▶ a record (messages) or a named error
+    a failure that does not heal by waiting ─▶ blocking ─▶ whether the target is asked at all, and its slots kept
     what was due less what is stored ─▶ coverage ─▶ gaps ─▶ backfill ─▶ messages again
                                                      └─▶ reconcile: which of them in this run, on AWS
 

@@ -1,21 +1,51 @@
-"""What `kizami.toml` says: the targets and the aggregation's schedule (parsed here, read by the runtimes)."""
+"""What `kizami.toml` says: the targets, the aggregation's schedule, backups, alerts (read by the runtimes)."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kizami.core.errors import ConfigurationError, InvalidInput
-from kizami.core.slots import DEFAULT_INTERVAL_SECONDS, parse_duration, require_interval, shorten
-from kizami.core.targets.target import SEED_TARGET, SecretReference, Target, require_reference
+from kizami.core.slots import parse_duration, shorten
+from kizami.core.targets.settings import parse_age, parse_target, refuse_unknown
+from kizami.core.targets.target import SEED_TARGET, Target
 
 if TYPE_CHECKING:
     from kizami.aggregation.schedule import AggregationSchedule
+    from kizami.alerts.rules.settings import AlertSettings
 
-_REFERENCE = re.compile(r"(env|file|secretsmanager|ssm):(.+)", re.DOTALL)
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]{1,60}", re.ASCII)
+OF_ALL_TARGETS = ("keep", "keep_totals")
+_FILE_SETTINGS = (
+    "targets",
+    "aggregation",
+    "backup",
+    "alerts",
+    "maintenance",
+    "public_url",
+    "language",
+    "heartbeat",
+    *OF_ALL_TARGETS,
+)
+
+
+BACKUP_SETTINGS = ("every", "keep", "directory")
+SHORTEST_BACKUP_SECONDS, LONGEST_BACKUP_SECONDS = 60, 366 * 86_400
+DEFAULT_BACKUPS_KEPT, MOST_BACKUPS_KEPT = 7, 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class BackupPlan:
+    """The backups that `kizami up` makes: how often, how many it keeps, and where, if not beside the database."""
+
+    every_seconds: int
+    keep: int = DEFAULT_BACKUPS_KEPT
+    directory: str | None = None
+
+    def below(self, directory: str) -> BackupPlan:
+        """With the path as it is from `directory`, where the file is."""
+        is_relative = self.directory is not None and not self.directory.startswith("/")
+        return replace(self, directory=f"{directory}/{self.directory}") if is_relative and directory else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +54,29 @@ class Config:
 
     targets: tuple[Target, ...] = (SEED_TARGET,)
     aggregation: AggregationSchedule | None = None
+    backup: BackupPlan | None = None
+    alerts: AlertSettings | None = None
 
     @property
     def enabled_targets(self) -> tuple[Target, ...]:
         return tuple(target for target in self.targets if target.enabled)
+
+    def below(self, directory: str) -> Config:
+        """With the paths of certificates and backups as they are from `directory`, where the file is."""
+        config = replace(self, backup=self.backup.below(directory)) if self.backup else self
+        if not any(target.tls for target in self.targets):
+            return config
+        from kizami.core.access.tls import below
+
+        found = (replace(each, tls=below(each.tls, directory)) if each.tls else each for each in self.targets)
+        return replace(config, targets=tuple(found))
+
+    def keeping(self, seconds: int | None) -> Config:
+        """With the slots of targets that do not say for how long kept for so long; for ever if None."""
+        if seconds is None:
+            return self
+        told = (each if each.keep_seconds else replace(each, keep_seconds=seconds) for each in self.targets)
+        return replace(self, targets=tuple(told))
 
     def target(self, name: str) -> Target:
         """The target of that name, else ConfigurationError with the names there are."""
@@ -37,17 +86,59 @@ class Config:
         known = ", ".join(target.name for target in self.targets[:10])
         raise ConfigurationError("metric", f"{shorten(name)} is not a target; known: {known}")
 
+    @property
+    def asked_by(self) -> dict[str, str]:
+        """Which target's messages ask for a metric, for each that is one of several values."""
+        return {name: target.name for target in self.targets if target.answer.values for name in target.metrics}
+
 
 def parse_config(text: str, place: str = "kizami.toml") -> Config:
     """The configuration that the TOML `text` states; every error names its place in the file."""
     document = _load_toml(text, place)
-    refuse_unknown(document, ("targets", "aggregation"), place)
+    refuse_unknown(document, _FILE_SETTINGS, place)
     entries = document.get("targets")
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
         raise ConfigurationError(place, "needs at least one [[targets]] table; `kizami init` writes an example")
-    targets = tuple(_parse_target(entry, f"{place}: targets[{index}]") for index, entry in enumerate(entries))
-    _refuse_repeated([target.name for target in targets], place)
-    return Config(targets, _parse_aggregation(document, place))
+    of_all = _parse_of_all(document, place)
+    tables = enumerate({**of_all, **entry} for entry in entries)
+    targets = tuple(parse_target(entry, f"{place}: targets[{index}]") for index, entry in tables)
+    _refuse_repeated(targets, place)
+    backup = _parse_backup(document["backup"], f"{place}: backup") if "backup" in document else None
+    alerts = _parse_alerts(document, place)
+    return Config(targets, _parse_aggregation(document, place), backup, alerts)
+
+
+def _parse_of_all(document: Mapping[str, Any], place: str) -> dict[str, int]:
+    """What the file says for all targets, each of which may say otherwise."""
+    try:
+        return {name: parse_age(name, document[name]) for name in OF_ALL_TARGETS if name in document}
+    except InvalidInput as error:
+        raise ConfigurationError(f"{place}: {error.field}", error.problem) from None
+
+
+def _parse_backup(table: object, place: str) -> BackupPlan:
+    if not isinstance(table, dict):
+        raise ConfigurationError(place, "must be a table: [backup]")
+    refuse_unknown(table, BACKUP_SETTINGS, place)
+    if "every" not in table:
+        raise ConfigurationError(place, 'needs every = "1d" or another duration')
+    keep, directory = table.get("keep", DEFAULT_BACKUPS_KEPT), table.get("directory")
+    if type(keep) is not int or not 1 <= keep <= MOST_BACKUPS_KEPT:
+        raise ConfigurationError(f"{place}.keep", f"must be a whole number from 1 to {MOST_BACKUPS_KEPT:,}")
+    if directory is not None and (not isinstance(directory, str) or not directory or "\0" in directory):
+        raise ConfigurationError(f"{place}.directory", "must be the path of a directory")
+    try:
+        return BackupPlan(backup_seconds(table["every"], "every"), keep, directory)
+    except InvalidInput as error:
+        raise ConfigurationError(f"{place}.every", error.problem) from None
+
+
+def backup_seconds(value: object, place: str) -> int:
+    """How often a backup is made, from a minute on; InvalidInput names the place."""
+    seconds = parse_duration(value, place)
+    if not SHORTEST_BACKUP_SECONDS <= seconds <= LONGEST_BACKUP_SECONDS:
+        raise InvalidInput(place, "must be from 1m to 366d")
+    return seconds
 
 
 def _parse_aggregation(document: Mapping[str, Any], place: str) -> AggregationSchedule | None:
@@ -56,6 +147,14 @@ def _parse_aggregation(document: Mapping[str, Any], place: str) -> AggregationSc
     from kizami.aggregation.schedule import parse_schedule  # it knows this module, and hardly any file has one
 
     return parse_schedule(document["aggregation"], f"{place}: aggregation")
+
+
+def _parse_alerts(document: Mapping[str, Any], place: str) -> AlertSettings | None:
+    if document.keys() <= {"targets", "aggregation", "backup"}:
+        return None
+    from kizami.alerts.rules.settings import parse_alerts  # as above
+
+    return parse_alerts(document, place)
 
 
 def _load_toml(text: str, place: str) -> dict[str, Any]:
@@ -72,115 +171,10 @@ def _load_toml(text: str, place: str) -> dict[str, Any]:
         raise ConfigurationError(place, "has a number with too many digits") from None
 
 
-def refuse_unknown(table: Mapping[str, Any], known: tuple[str, ...], place: str) -> None:
-    """ConfigurationError for a key of the table that is no setting."""
-    for key in table:
-        if key not in known:
-            raise ConfigurationError(f"{place}: {_key(key)}", f"is not a setting; known: {', '.join(known)}")
-
-
-def _key(name: str) -> str:
-    return name if _BARE_KEY.fullmatch(name) else shorten(name)
-
-
-def _refuse_repeated(names: list[str], place: str) -> None:
+def _refuse_repeated(targets: tuple[Target, ...], place: str) -> None:
     seen: set[str] = set()
-    for index, name in enumerate(names):
-        if name in seen:
+    for index, target in enumerate(targets):
+        names = {target.name, *target.metrics}
+        for name in sorted(names & seen):
             raise ConfigurationError(f"{place}: targets[{index}].name", f"{shorten(name)} is used twice")
-        seen.add(name)
-
-
-def _parse_target(entry: Mapping[str, Any], place: str) -> Target:
-    refuse_unknown(entry, tuple(TARGET_SETTINGS), place)
-    values: dict[str, Any] = {}
-    try:
-        for setting, value in entry.items():
-            name, parse = TARGET_SETTINGS[setting]
-            values[name] = parse(value)
-        for required in ("name", "url"):
-            if required not in values:
-                raise InvalidInput(required, "is required")
-        interval = require_interval(values.get("interval_seconds", DEFAULT_INTERVAL_SECONDS))
-        values.setdefault("lag_seconds", interval)
-        return Target(**values)
-    except InvalidInput as error:
-        raise ConfigurationError(f"{place}.{error.field}", error.problem) from None
-
-
-def _text(setting: str) -> Callable[[object], str]:
-    def parse(value: object) -> str:
-        if not isinstance(value, str):
-            raise InvalidInput(setting, "must be a string")
-        return value
-
-    return parse
-
-
-def _flag(setting: str) -> Callable[[object], bool]:
-    def parse(value: object) -> bool:
-        if not isinstance(value, bool):
-            raise InvalidInput(setting, f"{shorten(value)} must be true or false")
-        return value
-
-    return parse
-
-
-def _seconds(setting: str) -> Callable[[object], int]:
-    return lambda value: parse_duration(value, setting)
-
-
-def _timeout(value: object) -> float:
-    if isinstance(value, float):
-        return value
-    return float(parse_duration(value, "timeout"))
-
-
-def parse_pointer(text: object) -> tuple[str, ...]:
-    """The steps of a JSON pointer (RFC 6901); a bare name such as `count` means `/count`."""
-    if not isinstance(text, str) or not re.fullmatch(r"/.*|[^/~]+", text) or not text.isprintable():
-        raise InvalidInput("count", f"{shorten(text)} must be a JSON pointer like /data/count")
-    steps = text.removeprefix("/").split("/")
-    if any(re.search(r"~(?![01])", step) for step in steps):
-        raise InvalidInput("count", f"{shorten(text)} has a ~ that is neither ~0 nor ~1")
-    return tuple(step.replace("~1", "/").replace("~0", "~") for step in steps)
-
-
-def parse_reference(value: object, place: str) -> SecretReference:
-    """The place of a secret; the secret itself, written there by mistake, is not quoted."""
-    match = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        raise InvalidInput(place, "must be a reference like env:NAME or file:PATH, not the value itself")
-    reference = SecretReference(match[1], match[2])
-    require_reference(reference, place)
-    return reference
-
-
-def parse_headers(value: object) -> dict[str, str | SecretReference]:
-    """Header names to literal values or secret references, as the file writes them."""
-    if not isinstance(value, dict):
-        raise InvalidInput("headers", 'must be a table like { Authorization = "env:API_TOKEN" }')
-    headers: dict[str, str | SecretReference] = {}
-    for name, text in value.items():
-        if not isinstance(text, str):
-            raise InvalidInput(f"headers.{_key(name)}", "must be a string")
-        match = _REFERENCE.fullmatch(text)
-        headers[name] = SecretReference(match[1], match[2]) if match else text
-    return headers
-
-
-# What a [[targets]] table may say, the field it sets, and how it is read.
-TARGET_SETTINGS: dict[str, tuple[str, Callable[[object], Any]]] = {
-    "name": ("name", _text("name")),
-    "url": ("url", _text("url")),
-    "path": ("path", _text("path")),
-    "interval": ("interval_seconds", _seconds("interval")),
-    "lag": ("lag_seconds", _seconds("lag")),
-    "timeout": ("timeout_seconds", _timeout),
-    "count": ("count_pointer", parse_pointer),
-    "echo": ("echoes_window", _flag("echo")),
-    "headers": ("headers", parse_headers),
-    "enabled": ("enabled", _flag("enabled")),
-    "catch_up": ("catch_up_seconds", _seconds("catch_up")),
-}
-assert {name for name, _ in TARGET_SETTINGS.values()} == {entry.name for entry in fields(Target)}
+        seen |= names

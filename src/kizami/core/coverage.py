@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kizami.core.errors import InvalidInput
@@ -18,6 +18,7 @@ class Span:
     start: datetime
     end: datetime
     interval_seconds: int
+    expected: int = field(init=False, repr=False, compare=False)  # how many slots it has
 
     def __post_init__(self) -> None:
         for name in ("start", "end"):
@@ -25,11 +26,8 @@ class Span:
             if floor_to_slot(edge, self.interval_seconds) != edge:
                 raise InvalidInput(name, f"{edge.isoformat()} is not on a {self.interval_seconds}-second boundary")
             object.__setattr__(self, name, edge)
-
-    @property
-    def expected(self) -> int:
-        """How many slots the span has."""
-        return max(0, int((self.end - self.start).total_seconds()) // self.interval_seconds)
+        seconds = int((self.end - self.start).total_seconds())
+        object.__setattr__(self, "expected", max(0, seconds // self.interval_seconds))
 
     def slots(self) -> Iterator[datetime]:
         """Its slots, oldest first."""
@@ -87,15 +85,19 @@ def with_arrivals(counted: Completeness, arrived: int, full: int) -> Completenes
     return Completeness(counted.stored + more, counted.expected + more)
 
 
+def next_slot(instant: datetime, interval_seconds: int) -> datetime:
+    """The first slot that begins at `instant` or after it."""
+    slot = floor_to_slot(instant, interval_seconds)
+    return slot if slot >= instant else shift(slot, interval_seconds)
+
+
 def due_span(target: Timed, since: datetime, now: datetime, grace_seconds: float = 0) -> Span:
     """The slots from `since` that were due by `now`, less a grace for those still on their way.
 
     A slot is due at its tick, `lag` after it starts.
     """
     interval = target.interval_seconds
-    start = floor_to_slot(since, interval)
-    if start < since:
-        start = shift(start, interval)
+    start = next_slot(since, interval)
     last_due = floor_to_slot(shift(now, -target.lag_seconds - grace_seconds), interval)
     return Span(start, max(start, shift(last_due, interval)), interval)
 

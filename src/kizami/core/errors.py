@@ -3,10 +3,12 @@
     KizamiError
     ├── ConfigurationError      a setting is missing or wrong: fail fast, exit code 3
     ├── InvalidInput            a timestamp, window or message that breaks its contract
-    ├── ApiError                the polled API did not give a valid answer: retried by redelivery
+    ├── ApiError                the polled API did not give a valid answer: retried, or probed slowly (blocking)
     │   ├── ApiUnreachable      no connection, a broken one, or the total deadline passed
-    │   ├── ApiStatusError      any status but 200 (carries `status` and `retry_after_seconds`)
-    │   └── ApiPayloadError     200, but not the answer that was asked for
+    │   │   └── CertificateRefused   a certificate stood in the way (carries the `remedy`)
+    │   ├── ApiStatusError      a status that is not expected (carries `status` and `retry_after_seconds`)
+    │   │   └── TokenRefused    not of the API: its token endpoint gave no token
+    │   └── ApiPayloadError     not the answer that was asked for
     ├── QueueError              the queue refused or could not be reached
     │   └── QueueUnreachable    it could not be reached
     └── StoreError              the store refused or could not be reached
@@ -20,6 +22,9 @@ bring in of a secret that is known is hidden.
 from __future__ import annotations
 
 from kizami.core.redaction import KNOWN
+
+# Of the statuses that blame the request: it took too long, met another one, came too early or too often.
+_HEALED_BY_WAITING = frozenset({408, 409, 421, 423, 425, 429})
 
 
 class KizamiError(Exception):
@@ -57,27 +62,75 @@ class InvalidInput(KizamiError):
 
 
 class ApiError(KizamiError):
-    """The polled API gave no valid answer."""
+    """The polled API gave no valid answer.
+
+    `is_lasting`: asked again, it would say the same until somebody mends something. `refuses_key`: it is about who
+    asks, so whichever slot is asked for.
+    """
+
+    is_lasting = False
+    refuses_key = False
 
 
 class ApiUnreachable(ApiError):
     """No answer: refused, reset, hung or too slow."""
 
 
-class ApiStatusError(ApiError):
-    """An answer whose status is not 200."""
+class CertificateRefused(ApiUnreachable):
+    """A certificate is not believed, by us or by the other side."""
 
-    def __init__(self, status: int, retry_after_seconds: float | None = None) -> None:
-        super().__init__(status, retry_after_seconds)
-        self.status = status
-        self.retry_after_seconds = retry_after_seconds
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(problem, remedy)
+        self.problem = problem
+        self.remedy = remedy
 
     def _words(self) -> str:
-        return f"status {self.status}, expected 200"
+        return f"{self.problem}; {self.remedy}"
+
+
+class ApiStatusError(ApiError):
+    """An answer whose status is not an expected one."""
+
+    def __init__(
+        self, status: int, retry_after_seconds: float | None = None, expected: tuple[int, ...] = (200,)
+    ) -> None:
+        super().__init__(status, retry_after_seconds, expected)
+        self.status = status
+        self.retry_after_seconds = retry_after_seconds
+        self.is_lasting = 200 <= status < 500 and status not in _HEALED_BY_WAITING
+        self.refuses_key = status in (401, 403, 407)
+        self.expected = expected
+
+    def _words(self) -> str:
+        return f"status {self.status}, expected {' or '.join(map(str, self.expected))}"
+
+
+class TokenRefused(ApiStatusError):
+    """The token endpoint's status is not 200; `reason` is what it says of that."""
+
+    def __init__(self, status: int, token_url: str, reason: str = "") -> None:
+        super().__init__(status)
+        self.args = (status, token_url, reason)
+        self.token_url = token_url
+        self.reason = reason
+
+    def _words(self) -> str:
+        told = f" ({self.reason})" if self.reason else ""
+        return f"no token from {self.token_url}: status {self.status}{told}, expected 200"
 
 
 class ApiPayloadError(ApiError):
-    """Status 200 with a body that is not the answer to the question."""
+    """An expected status with a body that is not the answer to the question; `remedy` says what may help."""
+
+    is_lasting = True
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        super().__init__(problem, remedy)
+        self.problem = problem
+        self.remedy = remedy
+
+    def _words(self) -> str:
+        return self.problem
 
 
 class QueueError(KizamiError):

@@ -26,12 +26,16 @@ _FORMATTER = logging.Formatter()
 class JsonFormatter(logging.Formatter):
     """Writes a record as one line of JSON: timestamp, level, event, logger, message, then what `extra` carried.
 
-    The event is the name that filters look for, also from `extra`. `levels` has other names for some levels.
+    The event is the name that filters look for, also from `extra`. `levels` has other names for some levels,
+    and `fields` stand in every line.
     """
 
-    def __init__(self, levels: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, levels: Mapping[str, str] | None = None, fields: Mapping[str, object] | None = None
+    ) -> None:
         super().__init__()
         self._levels = levels or {}
+        self._fields = fields or {}
 
     def format(self, record: logging.LogRecord) -> str:
         fields = vars(record)
@@ -41,10 +45,9 @@ class JsonFormatter(logging.Formatter):
         }
         if "event" in fields:
             line["event"] = fields["event"]
-        line |= {"logger": record.name, "message": record.getMessage()}
-        for name, value in fields.items():
-            if name not in _STANDARD:
-                line.setdefault(name, value)
+        line |= {"logger": record.name, "message": record.getMessage(), **self._fields}
+        for name, value in details_of(record).items():
+            line.setdefault(name, value)
         if record.exc_info:
             line["stackTrace"] = record.exc_text or self.formatException(record.exc_info)
         elif record.stack_info:
@@ -61,8 +64,13 @@ class PlainFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(message)s", "%H:%M:%SZ")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        details = [f"{name}: {value}" for name, value in vars(record).items() if name not in _STANDARD]
+        details = [f"{name}: {value}" for name, value in details_of(record).items()]
         return printable(super().formatMessage(record) + (f" ({', '.join(details)})" if details else ""))
+
+
+def details_of(record: logging.LogRecord) -> dict[str, Any]:
+    """What `extra` carried besides the event."""
+    return {name: value for name, value in vars(record).items() if name not in _STANDARD}
 
 
 def hide_secrets(record: logging.LogRecord) -> bool:
@@ -101,9 +109,11 @@ def _as_text(value: object) -> str:
     return value if isinstance(value, str) else shorten(value, 1000)
 
 
-def use_json_logs(stream: TextIO | None = None) -> None:
+def use_json_logs(
+    stream: TextIO | None = None, level: int = logging.INFO, fields: Mapping[str, object] | None = None
+) -> None:
     """Send the log of everything in kizami to `stream` (default stderr) as lines for Lambda, and only there."""
-    _send_logs(stream or sys.stderr, JsonFormatter(LAMBDA_LEVELS), logging.INFO)
+    _send_logs(stream or sys.stderr, JsonFormatter(LAMBDA_LEVELS, fields), level)
 
 
 def use_logs(level: int = logging.INFO, stream: TextIO | None = None) -> None:

@@ -7,13 +7,15 @@ written gives the same value back.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+from kizami.core.answers.answer import ORIGINAL_ANSWER, Answer
+from kizami.core.answers.nearest import json_words
+from kizami.core.answers.numbers import MAX_UNITS, FloatText, Number
 from kizami.core.errors import ApiPayloadError, InvalidInput
 from kizami.core.slots import (
     Window,
@@ -25,9 +27,9 @@ from kizami.core.slots import (
 )
 from kizami.core.targets.target import DEFAULT_METRIC, require_metric
 
-MAX_COUNT = 2**53 - 1  # the largest integer that every JSON reader keeps exactly
-
-_ARRAY_INDEX = re.compile(r"0|[1-9]\d{0,8}", re.ASCII)
+MAX_COUNT = MAX_UNITS
+MOST_MEMBERS = 100  # of one bundle
+NO_HEADERS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,31 +41,50 @@ class ScheduleMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class BundleMessage:
+    """Asks for one window of several metrics to be collected."""
+
+    window: Window
+    metrics: tuple[str, ...]
+
+    @property
+    def slots(self) -> Iterator[ScheduleMessage]:
+        """What it asks for, metric by metric."""
+        return (ScheduleMessage(self.window, metric) for metric in self.metrics)
+
+
+@dataclass(frozen=True, slots=True)
 class ApiAnswer:
     """What the API says about a window."""
 
     window: Window
     count: int
+    others: tuple[int, ...] = ()  # the values after the first, where it has several
 
 
 @dataclass(frozen=True, slots=True)
 class MetricRecord:
-    """The one record of a slot; `collected_at` is when its answer arrived, to the second as it is stored."""
+    """The one record of a slot; `collected_at` is when its answer arrived, to the second as it is stored.
+
+    A count with decimal places is a float of at most 15 digits, which is written just as the exact number is.
+    From `expires_at` on (seconds since 1970) a store that removes records by itself may remove it.
+    """
 
     metric: str
     slot: datetime
-    count: int
+    count: Number
     collected_at: datetime
+    expires_at: int | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "collected_at", floor_to_second(self.collected_at))
 
 
-def load_json(body: bytes | str) -> Any:
+def load_json(body: bytes | str, decoder: json.JSONDecoder | None = None) -> Any:
     """What `body` says in strict JSON: UTF-8, no NaN or Infinity, no key twice. Else ValueError, one line."""
     try:
         text = body.decode("utf-8") if isinstance(body, bytes) else body
-        return _STRICT.decode(text)
+        return (decoder or _STRICT).decode(text)
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 at byte {error.start}") from None
     except RecursionError:
@@ -89,10 +110,23 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"not JSON: {name} is no number")
 
 
+def _decoder(parse_float: Callable[[str], Any]) -> json.JSONDecoder:
+    return json.JSONDecoder(
+        object_pairs_hook=_refuse_duplicate_keys,
+        parse_float=parse_float,
+        parse_int=_read_integer,
+        parse_constant=_refuse_constant,
+    )
+
+
+_NO_JSON = 'is url right? If the body is the number itself, set format = "text"'
+_NO_BODY = "is url right? If an empty answer means 0, have the API give status 204, and list it in status"
+_NO_ECHO = "leave echo out, unless the answer repeats the window as from and to"
+_OTHER_ECHO = "echo = false, if from and to name no window"
+
 # Made once: `json.loads` with these arguments would make one for every body.
-_STRICT = json.JSONDecoder(
-    object_pairs_hook=_refuse_duplicate_keys, parse_int=_read_integer, parse_constant=_refuse_constant
-)
+_STRICT = _decoder(float)
+_EXACT = _decoder(FloatText)
 
 
 def write_message(message: ScheduleMessage) -> str:
@@ -103,19 +137,52 @@ def write_message(message: ScheduleMessage) -> str:
     return json.dumps(fields, ensure_ascii=False)
 
 
+def write_bundle(message: BundleMessage) -> str:
+    """The wire form; a bundle of one is the message about its one metric."""
+    if len(message.metrics) == 1:
+        return write_message(ScheduleMessage(message.window, message.metrics[0]))
+    window = f'"from": "{format_instant(message.window.start)}", "to": "{format_instant(message.window.end)}"'
+    return f'{{{window}, "metrics": {_write_metrics(message.metrics)}}}'
+
+
+@lru_cache(maxsize=4096)  # a minute's messages of a bundle differ in their windows only
+def _write_metrics(metrics: tuple[str, ...]) -> str:
+    return json.dumps(metrics, ensure_ascii=False)
+
+
 def read_message(body: str) -> ScheduleMessage:
-    """The message that `body` writes, else InvalidInput naming the field."""
+    """The message about one metric that `body` writes, else InvalidInput naming the field."""
+    fields = _read_fields(body, ("from", "to", "metric"))
+    window = _read_window(fields, _parse_window)
+    return ScheduleMessage(window, require_metric(fields.get("metric", DEFAULT_METRIC)))
+
+
+def read_bundle(body: str) -> BundleMessage:
+    """The message that `body` writes, of one metric or several, else InvalidInput naming the field."""
+    fields = _read_fields(body, ("from", "to", "metric", "metrics"))
+    window = _read_window(fields, _parse_window)
+    if "metrics" not in fields:
+        return BundleMessage(window, (require_metric(fields.get("metric", DEFAULT_METRIC)),))
+    metrics = fields["metrics"]
+    if "metric" in fields or not isinstance(metrics, list) or not 0 < len(metrics) <= MOST_MEMBERS:
+        raise InvalidInput("metrics", f"must be a list of 1 to {MOST_MEMBERS} metrics, and stand without metric")
+    named = tuple(require_metric(metric, "metrics") for metric in metrics)
+    if len(set(named)) < len(named):
+        raise InvalidInput("metrics", "names a metric twice")
+    return BundleMessage(window, named)
+
+
+def _read_fields(body: str, known: tuple[str, ...]) -> dict[str, Any]:
     try:
         fields = load_json(body)
     except ValueError as error:
         raise InvalidInput("message", str(error)) from None
     if not isinstance(fields, dict):
-        raise InvalidInput("message", f"{shorten(fields)} is not a JSON object")
+        raise InvalidInput("message", f"{json_words(fields)} is not a JSON object")
     for name in fields:
-        if name not in ("from", "to", "metric"):
+        if name not in known:
             raise InvalidInput("message", f"unknown field {shorten(name)}")
-    window = _read_window(fields, _parse_window)
-    return ScheduleMessage(window, require_metric(fields.get("metric", DEFAULT_METRIC)))
+    return fields
 
 
 def _read_window(fields: Mapping[str, Any], parse: Callable[[str, str], Window]) -> Window:
@@ -123,7 +190,7 @@ def _read_window(fields: Mapping[str, Any], parse: Callable[[str, str], Window])
         if name not in fields:
             raise InvalidInput(name, "is missing")
         if not isinstance(fields[name], str):
-            raise InvalidInput(name, f"{shorten(fields[name])} is not a timestamp like 2025-12-02T10:23:05Z")
+            raise InvalidInput(name, f"{json_words(fields[name])} is not a timestamp like 2025-12-02T10:23:05Z")
     return parse(fields["from"], fields["to"])
 
 
@@ -138,51 +205,54 @@ def _parse_echo(start: str, end: str) -> Window:
 
 
 def read_answer(
-    body: bytes | str, pointer: tuple[str, ...] = ("count",), asked: Window | None = None
+    body: bytes | str,
+    answer: Answer = ORIGINAL_ANSWER,
+    asked: Window | None = None,
+    headers: Mapping[str, str] = NO_HEADERS,
 ) -> ApiAnswer:
-    """The answer in `body`, else ApiPayloadError naming the field.
+    """The answer in `body`, else ApiPayloadError naming what is wrong with it.
 
-    The window is the one the body echoes, in any form of ISO 8601; an API that echoes none is told by `asked`,
-    and its answer is taken to be about that.
+    The window is the one the body echoes, in any form of ISO 8601; an answer that echoes none is about `asked`.
     """
+    document = read_document(body, answer) if answer.needs_body else None
+    window = _read_echo(document, answer.echo) or asked
+    if window is None:
+        raise ApiPayloadError("from: is missing", _NO_ECHO)
+    if answer.require or answer.refuse:
+        answer.check(document)
+    others = answer.read_others(document, headers) if answer.values else ()
+    return ApiAnswer(window, answer.read(document, headers), others)
+
+
+def read_document(body: bytes | str, answer: Answer) -> Any:
+    """What a body says, as exact as it is written: JSON or text, else ApiPayloadError."""
     try:
-        fields = load_json(body)
+        if answer.format == "text":
+            return (body.decode("utf-8") if isinstance(body, bytes) else body).strip()
+        return load_json(body, _EXACT)
+    except UnicodeDecodeError as error:
+        raise ApiPayloadError(f"the body is not UTF-8 at byte {error.start}") from None
     except ValueError as error:
-        raise ApiPayloadError(f"the body is {error}") from None
-    if not isinstance(fields, dict):
-        raise ApiPayloadError(f"the body is not a JSON object but {shorten(fields)}")
+        raise ApiPayloadError(f"the body is {error}", _NO_JSON if body else _NO_BODY) from None
+
+
+def _read_echo(document: Any, echo: bool | None) -> Window | None:
+    """The window that the answer repeats; None if it need not and does not, or is not looked at for it."""
+    if echo is False:
+        return None
+    if not isinstance(document, dict):
+        if echo:
+            raise ApiPayloadError(f"the body is not a JSON object but {json_words(document)}", _NO_ECHO)
+        return None
+    if echo is None and "from" not in document and "to" not in document:
+        return None
     try:
-        window = asked or _read_window(fields, _parse_echo)
+        return _read_window(document, _parse_echo)
     except InvalidInput as error:
-        raise ApiPayloadError(str(error)) from None
-    return ApiAnswer(window, _read_count(fields, pointer))
+        raise ApiPayloadError(str(error), _NO_ECHO if echo else _OTHER_ECHO) from None
 
 
-def _read_count(fields: Any, pointer: tuple[str, ...]) -> int:
-    value = fields
-    for step in pointer:
-        value = _step_into(value, step, pointer)
-    if type(value) is not int or not 0 <= value <= MAX_COUNT:
-        raise ApiPayloadError(f"{pointer_text(pointer)}: {shorten(value)} is not an integer from 0 to 2^53-1")
-    return value
-
-
-def _step_into(value: Any, step: str, pointer: tuple[str, ...]) -> Any:
-    if isinstance(value, dict) and step in value:
-        return value[step]
-    if isinstance(value, list) and _ARRAY_INDEX.fullmatch(step) and int(step) < len(value):
-        return value[int(step)]
-    raise ApiPayloadError(f"{pointer_text(pointer)}: is missing")
-
-
-def pointer_text(pointer: tuple[str, ...]) -> str:
-    """The pointer as kizami.toml may write it: a bare name if it is one, else RFC 6901."""
-    if len(pointer) == 1 and pointer[0].isidentifier():
-        return pointer[0]
-    return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in pointer)
-
-
-def write_record(record: MetricRecord) -> dict[str, str | int]:
+def write_record(record: MetricRecord) -> dict[str, str | Number]:
     """The record with the names of the `AiResponseMetrics` table."""
     return {
         "metricName": record.metric,
@@ -197,11 +267,12 @@ def read_record(fields: Mapping[str, Any]) -> MetricRecord:
     slot = parse_instant(fields.get("slotTime"), "slotTime")
     collected = fields.get("collectedAt")
     count = fields.get("count")
-    if type(count) is not int or not 0 <= count <= MAX_COUNT:
-        raise InvalidInput("count", f"{shorten(count)} is not an integer from 0 to 2^53-1")
+    if type(count) not in (int, float) or count is None or not -MAX_COUNT <= count <= MAX_COUNT:
+        raise InvalidInput("count", f"{shorten(count)} is not a number from -2^53+1 to 2^53-1")
     return MetricRecord(
         metric=require_metric(fields.get("metricName"), "metricName"),
         slot=slot,
         count=count,
         collected_at=slot if collected is None else parse_instant(collected, "collectedAt"),
+        expires_at=expires if type(expires := fields.get("expiresAt")) is int else None,
     )

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from kizami.core.messages import MetricRecord
-from kizami.core.sender import PlannedMessage
+from kizami.core.sender import Planned
 
 if TYPE_CHECKING:  # what only the batch needs is not loaded by the Lambdas of the pipeline
     from kizami.aggregation.lock import Lock
@@ -39,12 +39,15 @@ class RecordStore(Protocol):
     def put_if_absent(self, record: MetricRecord) -> PutOutcome:
         """Store the record unless its slot has one."""
 
+    def put_all_if_absent(self, records: Sequence[MetricRecord]) -> list[PutOutcome]:
+        """Store the records of one answer together, each unless its slot has one; what became of each."""
+
 
 @dataclass(frozen=True, slots=True)
 class FailedSend:
     """A message that the queue did not take, and why."""
 
-    entry: PlannedMessage
+    entry: Planned
     reason: str
 
 
@@ -55,7 +58,7 @@ class MessageSender(Protocol):
     Errors: QueueError when nothing could be sent at all; a partial failure is the return value.
     """
 
-    def send(self, entries: Sequence[PlannedMessage]) -> list[FailedSend]:
+    def send(self, entries: Sequence[Planned]) -> list[FailedSend]:
         """Send all, in the fewest calls; the answer lists those that were not taken."""
 
 

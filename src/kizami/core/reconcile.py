@@ -10,18 +10,19 @@ backfill queue twice and a lost cause costs little, until it is older than the l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import merge
-from itertools import islice
+from itertools import chain, islice
 from math import ceil
 
 from kizami.core.backfill import plan_backfill
-from kizami.core.coverage import Completeness, Gap, Span, add_up, count_slots, due_span, find_gaps
+from kizami.core.blocking import Trouble
+from kizami.core.coverage import Completeness, Gap, Span, add_up, count_slots, due_span, find_gaps, next_slot
 from kizami.core.messages import MetricRecord, ScheduleMessage
 from kizami.core.slots import shift
-from kizami.core.targets.target import Target
+from kizami.core.targets.target import Target, Timed
 
 READ_AT_ONCE = 120  # slots: ten minutes of five-second ones
 
@@ -41,21 +42,26 @@ class ReconcilePolicy:
 
 @dataclass(frozen=True, slots=True)
 class TargetFinding:
-    """What a run found about one target; `answers` tells whether it gave any answer in the last two periods."""
+    """What a run found about one target; `answers` tells whether it gave any answer in the last two periods, or
+    intervals if those are longer."""
 
     target: Target
     completeness: Completeness
     gaps: tuple[Gap, ...] = ()
     answers: bool = True
+    trouble: Trouble | None = None  # why it is blocked, if it is
+    kept: Span | None = None  # among what was kept while it was blocked these are to be looked through
+    kept_gaps: tuple[Gap, ...] = ()
 
     @property
     def missing(self) -> int:
         return self.completeness.expected - self.completeness.stored
 
 
-def span_to_check(target: Target, now: datetime, policy: ReconcilePolicy) -> Span:
-    """The slots of the look-back whose grace is over."""
-    return due_span(target, shift(now, -policy.look_back_seconds), now, policy.grace_seconds)
+def span_to_check(target: Timed, now: datetime, policy: ReconcilePolicy) -> Span:
+    """The slots that were due within the look-back, at least the newest one, and whose grace is over."""
+    reach = max(policy.look_back_seconds, policy.grace_seconds + target.interval_seconds) + target.lag_seconds
+    return due_span(target, shift(now, -reach), now, policy.grace_seconds)
 
 
 def since_first(span: Span, first_slot: datetime | None) -> Span:
@@ -64,7 +70,9 @@ def since_first(span: Span, first_slot: datetime | None) -> Span:
     A target that has no record at all has every slot missing, so that a deployment which never
     worked does not look complete.
     """
-    start = span.start if first_slot is None else max(span.start, first_slot)
+    if first_slot is None or first_slot <= span.start:
+        return span
+    start = next_slot(first_slot, span.interval_seconds)  # it may be of a former interval
     return Span(min(start, span.end), span.end, span.interval_seconds)
 
 
@@ -103,7 +111,7 @@ def report(
     """The finding about `span`; `newest` is the record of the target's newest slot, which tells if it answers."""
     gaps = tuple(gaps)
     stored = span.expected - count_slots(gaps)
-    lately = shift(now, -2 * policy.period_seconds)
+    lately = shift(now, -2 * max(policy.period_seconds, target.interval_seconds))
     answers = newest is not None and newest.collected_at >= lately
     return TargetFinding(target, Completeness(stored, span.expected), gaps, answers)
 
@@ -117,7 +125,30 @@ def plan_run(
     return list(islice(oldest_first, max(0, policy.limit - waiting)))
 
 
+def kept_until(finding: TargetFinding, sent: Collection[ScheduleMessage]) -> datetime:
+    """How far what was kept is asked for, now that these are sent; the slots before are never looked for again."""
+    assert finding.kept is not None
+    left = (each.window.start for each in plan_backfill(finding.target, finding.kept_gaps) if each not in sent)
+    return next(left, finding.kept.end)
+
+
 def _plan_target(finding: TargetFinding, now: datetime, policy: ReconcilePolicy) -> Iterator[ScheduleMessage]:
+    target = finding.target
+    if not target.backfill:
+        return iter(())
+    if finding.trouble is not None:
+        is_due = finding.trouble.is_due(shift(now, policy.period_seconds))
+        return plan_backfill(target, map(_newest_slot, finding.gaps[-1:]) if is_due else ())
+    if finding.kept is not None:
+        return chain(
+            _plan_gaps(finding, now, policy, finding.kept.start), plan_backfill(target, finding.kept_gaps)
+        )
+    return _plan_gaps(finding, now, policy)
+
+
+def _plan_gaps(
+    finding: TargetFinding, now: datetime, policy: ReconcilePolicy, until: datetime | None = None
+) -> Iterator[ScheduleMessage]:
     target = finding.target
     # A target that is down would only turn every slot into one more dead letter: it is probed with one.
     gaps = finding.gaps if finding.answers else tuple(map(_newest_slot, finding.gaps[-1:]))
@@ -125,6 +156,7 @@ def _plan_target(finding: TargetFinding, now: datetime, policy: ReconcilePolicy)
         message
         for message in plan_backfill(target, gaps)
         if is_turn(shift(message.window.start, target.lag_seconds), now, policy)
+        and (until is None or message.window.start < until)
     )
 
 
@@ -134,14 +166,24 @@ def _newest_slot(gap: Gap) -> Gap:
     return Gap(gap.end - interval, gap.end, 1)
 
 
-def is_turn(due: datetime, now: datetime, policy: ReconcilePolicy) -> bool:
+def is_turn(due: datetime, now: datetime, policy: ReconcilePolicy, phase: int = 0) -> bool:
     """Whether the slot that was due then is asked for again in this run.
 
     What the last time put on the backfill queue has been stored or has died after at most a grace, so
-    the slot's turn comes again when that many runs have passed.
+    the slot's turn comes again when that many runs have passed. Others' turns are spread by their `phase`.
     """
-    run = int((now - due).total_seconds() - policy.grace_seconds) // policy.period_seconds
-    return run % max(1, ceil(policy.grace_seconds / policy.period_seconds)) == 0
+    run = _runs_since(due, now, policy)
+    return (run + phase) % max(1, ceil(policy.grace_seconds / policy.period_seconds)) == 0
+
+
+def is_fresh(due: datetime, now: datetime, policy: ReconcilePolicy) -> bool:
+    """Whether this run is one of the first two that can miss the slot that was due then: one may be late."""
+    return _runs_since(due, now, policy) < 2
+
+
+def _runs_since(due: datetime, now: datetime, policy: ReconcilePolicy) -> int:
+    """How many runs there were since the slot could no longer be on its way."""
+    return int((now - due).total_seconds() - policy.grace_seconds) // policy.period_seconds
 
 
 def overall(findings: Iterable[TargetFinding]) -> Completeness:

@@ -21,6 +21,8 @@ HIDDEN = "***"
 SHORTEST = 4
 ENOUGH = 8  # so many characters from its beginning give a secret away
 _LAYERS = 4  # of escapes: JSON in JSON in a URL
+_KINDS = "%\\&"  # what the kinds of escapes begin with
+_MOST_READINGS = 20  # of one text, whatever an API makes of it
 _DEPTH = 8  # of lists in lists
 
 # Compiled when the first secret is there: most functions on AWS never have one.
@@ -80,6 +82,25 @@ class Secrets:
         for secret in _secrets_in(value):
             self.add(secret)
 
+    def forget_header(self, value: str) -> None:
+        """What a header's value had of secrets is worthless now, and would only gather here."""
+        for secret in _secrets_in(value):
+            self.forget(secret)
+
+    def forget(self, secret: str) -> None:
+        """`secret` is worthless now."""
+        if secret not in self._known:
+            return
+        self._known.discard(secret)
+        for form in set(_forms_of(secret)):
+            forms = self._forms[len(form.text[:ENOUGH])]
+            kept = list(
+                forms.get(form.text[:ENOUGH], ())
+            )  # another thread may be looking through the one that is there
+            if form in kept:
+                kept.remove(form)
+                forms[form.text[:ENOUGH]] = kept
+
     def add_proxies(self, environment: Mapping[str, str]) -> None:
         """From now on the passwords of the proxies that an environment names are hidden; libcurl quotes them."""
         for name, value in environment.items():
@@ -88,14 +109,14 @@ class Secrets:
                 self.add(unquote(found["password"]))
                 self.add(f"{found['user']}:{found['password']}")  # which goes out in base64
 
-    def hide(self, text: str) -> str:
-        """`text` with `***` in place of every secret."""
+    def hide(self, text: str, mark: str = HIDDEN) -> str:
+        """`text` with `***`, or another mark, in place of every secret."""
         if not self._known:
             return text
         spans: list[tuple[int, int]] = []
         for reading in _readings(text):
             spans += self._find(reading, text)
-        return _without(text, spans) if spans else text
+        return _without(text, spans, mark) if spans else text
 
     def hide_in(self, value: object, depth: int = 0) -> object:
         """`value` with every text in it cleared, before the escapes of a format make it look different."""
@@ -177,13 +198,26 @@ def _fold(text: str) -> str:
 
 
 def _readings(text: str) -> Iterator[_Reading]:
-    """The text as it is, then with one layer of escapes after the other taken off."""
-    reading: _Reading | None = _in_bytes(text)
-    for _ in range(1 + _LAYERS):
-        if reading is None:
-            return
+    """The text as it is, then with one layer of escapes after the other taken off.
+
+    Of every kind at once, and of all but one: where a secret ends in a backslash and is escaped in another way,
+    that backslash and what stands after it look like an escape, and are none.
+    """
+    waiting, seen = [(0, _in_bytes(text))], set[str]()
+    while waiting and len(seen) < _MOST_READINGS:
+        layer, reading = waiting.pop()
+        if reading.text in seen:
+            continue
+        seen.add(reading.text)
         yield reading
-        reading = _unescaped(reading)
+        if layer < _LAYERS:
+            found = [_unescaped(reading, kept) for kept in (*_kept_kinds(reading.text), "")]
+            waiting += [(layer + 1, below) for below in found if below is not None]
+
+
+def _kept_kinds(text: str) -> list[str]:
+    kinds = [kind for kind in _KINDS if kind in text]
+    return kinds if len(kinds) > 1 else []
 
 
 def _in_bytes(text: str) -> _Reading:
@@ -199,14 +233,16 @@ def _utf8(text: str) -> str:
     return text.encode("utf-8", "surrogatepass").decode("latin-1")
 
 
-def _unescaped(reading: _Reading) -> _Reading | None:
-    """None if there is nothing to take off."""
+def _unescaped(reading: _Reading, kept: str) -> _Reading | None:
+    """Without one layer of escapes but those that begin with `kept`; None if there is nothing to take off."""
     pieces: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
     at = 0
     for match in re.finditer(_ESCAPE, reading.text):
         first, past = match.span()
+        if match[0][0] == kept:
+            continue
         piece = _unescape(match)
         pieces += reading.text[at:first], piece
         starts += [*reading.starts[at:first], *[reading.starts[first]] * len(piece)]
@@ -254,11 +290,11 @@ def _widened(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
+def _without(text: str, spans: Iterable[tuple[int, int]], mark: str) -> str:
     pieces: list[str] = []
     shown_to = 0
     for start, end in sorted(spans):
         if start > shown_to or not pieces:
-            pieces += text[shown_to:start], HIDDEN
+            pieces += text[shown_to:start], mark
         shown_to = max(shown_to, end)
     return "".join([*pieces, text[shown_to:]])

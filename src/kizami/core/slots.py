@@ -17,7 +17,14 @@ from kizami.core.errors import InvalidInput
 from kizami.core.redaction import KNOWN
 
 DEFAULT_INTERVAL_SECONDS = 5
-INTERVALS = tuple(seconds for seconds in range(1, 61) if 60 % seconds == 0)
+# What divides a minute, and the whole minutes that divide a day: the trigger comes once a minute, so that a minute
+# either begins with a slot or lies within one.
+_MINUTES = (
+    *(1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 15, 16, 18, 20, 24, 30, 32, 36, 40, 45, 48),
+    *(60, 72, 80, 90, 96, 120, 144, 160, 180, 240, 288, 360, 480, 720, 1440),
+)
+INTERVALS = (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, *(60 * minutes for minutes in _MINUTES))
+_INTERVALS = frozenset(INTERVALS)
 
 # Hour 24 is kept out here because newer versions of Python read it as the next day.
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT(?!24)\d\d:\d\d:\d\dZ", re.ASCII)
@@ -76,18 +83,25 @@ def shift(instant: datetime, seconds: float) -> datetime:
 
 
 def require_interval(seconds: int) -> int:
-    """`seconds` if slots of that length tile a minute, else InvalidInput."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int) or seconds not in INTERVALS:
-        choices = ", ".join(map(str, INTERVALS))
-        raise InvalidInput("interval", f"{shorten(seconds)} does not divide a minute; use one of {choices}")
+    """`seconds` if it divides a minute, or is whole minutes that divide a day, else InvalidInput."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int) or seconds not in _INTERVALS:
+        choices = ", ".join(str(each) for each in INTERVALS if each <= 60)
+        raise InvalidInput(
+            "interval",
+            f"{shorten(seconds)} does not divide a minute; use one of {choices}, "
+            "or whole minutes that divide a day, such as 5m, 1h or 1d",
+        )
     return seconds
 
 
 def floor_to_slot(instant: datetime, interval_seconds: int = DEFAULT_INTERVAL_SECONDS) -> datetime:
-    """The start of the slot that `instant` falls in: seconds cut down to the interval's multiple."""
+    """The start of the slot that `instant` falls in; slots are counted from midnight UTC."""
     utc = to_utc(instant)
-    second = utc.second - utc.second % require_interval(interval_seconds)
-    return utc.replace(second=second, microsecond=0)
+    if require_interval(interval_seconds) <= 60:
+        return utc.replace(second=utc.second - utc.second % interval_seconds, microsecond=0)
+    minute = utc.hour * 60 + utc.minute
+    hour, minute = divmod(minute - minute % (interval_seconds // 60), 60)
+    return utc.replace(hour=hour, minute=minute, second=0, microsecond=0)
 
 
 def floor_to_minute(instant: datetime) -> datetime:
@@ -224,6 +238,8 @@ def _offset_of(text: str) -> timedelta:
 
 def shorten(value: object, limit: int = 60) -> str:
     """A value as an error may quote it: on one line, at most `limit` characters, no secret among them."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
     if isinstance(value, str):
         value = KNOWN.hide(value[:_LOOKED_AT])[: limit + 1]
     try:

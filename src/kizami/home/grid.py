@@ -1,4 +1,4 @@
-"""The coverage grid: a row a minute, a cell a slot, each with its one state (pure)."""
+"""The coverage grid: a row a minute, an hour or a day, a cell a slot, each with its one state (pure)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from enum import Enum
 from itertools import dropwhile, groupby
 
-from kizami.core.slots import floor_to_minute, slots_between
+from kizami.core.answers.numbers import Number
+from kizami.core.slots import floor_to_slot, shift, slots_between
 from kizami.home.targets import KnownTarget
 from kizami.home.values import PendingSlot, SlotDetails, StoredSlot
 
@@ -50,7 +51,7 @@ class Cell:
 
     slot: datetime
     state: CellState
-    count: int | None = None
+    count: Number | None = None
     late_ms: int | None = None
     tries: int = 0
     reason: str | None = None
@@ -67,16 +68,39 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A minute and its cells."""
+    """A minute, an hour or a day and its cells."""
 
-    minute: datetime
+    start: datetime
     cells: tuple[Cell, ...]
 
 
-def grid_window(until: datetime, minutes: int) -> tuple[datetime, datetime]:
-    """The whole minutes that the grid shows: the one that `until` falls in and those before it."""
-    end = floor_to_minute(until) + timedelta(minutes=1)
-    return end - timedelta(minutes=minutes), end
+class RowLength(Enum):
+    """How much a row shows, in seconds."""
+
+    MINUTE = 60
+    HOUR = 3600
+    DAY = 86_400
+
+
+def row_length(interval_seconds: int) -> RowLength:
+    """What a row of that interval's slots is: whole slots, and some of them where it can have some."""
+    if interval_seconds <= RowLength.MINUTE.value:
+        return RowLength.MINUTE
+    is_hour = interval_seconds <= 900 and RowLength.HOUR.value % interval_seconds == 0
+    return RowLength.HOUR if is_hour else RowLength.DAY
+
+
+def grid_window(until: datetime, rows: int, length: RowLength = RowLength.MINUTE) -> tuple[datetime, datetime]:
+    """The whole rows that the grid shows: the one that `until` falls in and those before it."""
+    step = timedelta(seconds=length.value)
+    end = floor_to_slot(until, length.value) + step
+    return end - rows * step, end
+
+
+def newest_shown(target: KnownTarget, now: datetime) -> datetime:
+    """Where a grid ends that follows the clock: at now, or with a long lag at the newest slot that is due."""
+    is_long = target.lag_seconds > row_length(target.interval_seconds).value
+    return shift(now, -target.lag_seconds) if is_long else now
 
 
 def cells_between(
@@ -104,13 +128,19 @@ def cells_between(
             yield Cell(slot, CellState.MISSING if slot >= due.start else CellState.UNKNOWN)
 
 
+def stored_state(
+    late_ms: int | None, receives: int | None, backfilled: int | None, late_after_ms: int
+) -> CellState:
+    """The state of a slot that has a record, by how that came about; what is not known is not held against it."""
+    if backfilled:
+        return CellState.BACKFILLED
+    if (receives or 0) > 1:
+        return CellState.RETRIED
+    return CellState.LATE if (late_ms or 0) > late_after_ms else CellState.STORED
+
+
 def _stored_cell(entry: StoredSlot, late_after_ms: int) -> Cell:
-    if entry.backfilled:
-        state = CellState.BACKFILLED
-    elif entry.receives > 1:
-        state = CellState.RETRIED
-    else:
-        state = CellState.LATE if entry.late_ms > late_after_ms else CellState.STORED
+    state = stored_state(entry.late_ms, entry.receives, entry.backfilled, late_after_ms)
     return Cell(entry.slot, state, entry.count, entry.late_ms, entry.receives)
 
 
@@ -121,13 +151,13 @@ def _pending_cell(entry: PendingSlot, now: datetime) -> Cell:
     return Cell(entry.slot, state, tries=entry.receives, reason=entry.last_error)
 
 
-def rows_of(cells: Iterable[Cell]) -> list[Row]:
+def rows_of(cells: Iterable[Cell], length: RowLength = RowLength.MINUTE) -> list[Row]:
     """The rows of ascending cells, newest first: what has just happened stands on top.
 
-    Minutes from before the target was known say nothing and are left out.
+    Rows from before the target was known say nothing and are left out.
     """
-    minutes = groupby(cells, lambda cell: floor_to_minute(cell.slot))
-    rows = dropwhile(_says_nothing, (Row(minute, tuple(group)) for minute, group in minutes))
+    starts = groupby(cells, lambda cell: floor_to_slot(cell.slot, length.value))
+    rows = dropwhile(_says_nothing, (Row(start, tuple(group)) for start, group in starts))
     return list(rows)[::-1]
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
 from kizami.core.coverage import Completeness, Span
 from kizami.home.targets import ONE_MACHINE, KnownTarget
-from kizami.home.values import Lateness, QueueDepth, SlotCounts
+from kizami.home.values import Lateness, QueueDepth, SlotCounts, TargetTrouble
 
 LAST_MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -40,6 +40,47 @@ class SlotTally:
         return self.stored + self.pending + self.dead + self.missing
 
 
+class TargetCondition(Enum):
+    """How a target does."""
+
+    COLLECTING = "collecting"
+    BLOCKED = "blocked"
+    STRUGGLING = "struggling"
+    SILENT = "silent"
+    WAITING = "waiting"
+    PAUSED = "paused"
+    DISABLED = "disabled"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetStatus:
+    """A target and how it does."""
+
+    target: KnownTarget
+    newest_slot: datetime | None
+    minute: SlotTally
+    hour: Completeness  # of nothing where it is not polled
+    day: Completeness
+    seconds_behind: int
+    trouble: TargetTrouble | None = None  # why it fails, if it does
+    condition: TargetCondition = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "condition", self._judge())
+
+    def _judge(self) -> TargetCondition:
+        if not self.target.is_on:
+            return TargetCondition(self.target.polling.value)
+        if self.trouble is not None and self.trouble.is_blocked:
+            return TargetCondition.BLOCKED
+        if not self.minute.expected:
+            return TargetCondition.WAITING
+        if self.minute.stored == self.minute.expected:
+            return TargetCondition.COLLECTING
+        return TargetCondition.STRUGGLING if self.minute.stored else TargetCondition.SILENT
+
+
 @dataclass(frozen=True, slots=True)
 class TargetBehind:
     """The polled target that lacks most of what it should have by now; where none lacks anything, the one whose
@@ -48,6 +89,7 @@ class TargetBehind:
     metric: str
     newest_slot: datetime | None
     seconds: int
+    interval_seconds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +111,8 @@ class Overview:
     gaps: int
     gap_slots: int
     late_after_ms: int = ONE_MACHINE.late_after_ms
+    is_slow: bool = False  # a target has an interval above a minute: the last minute has its newest slot, too
+    blocked: int = 0  # of the polled ones
     first_tick: datetime | None = None  # of all targets, as long as nothing can be counted of any
 
 
@@ -92,11 +136,10 @@ class Verdict:
     finding: MinuteFinding
 
 
-def seconds_behind(target: KnownTarget, newest_slot: datetime | None, now: datetime) -> int:
-    """For how long it has had nothing newer than its newest slot, though that should be stored by now."""
-    due = target.settled(now)
-    reached = due.start if newest_slot is None else newest_slot + timedelta(seconds=target.interval_seconds)
-    return max(0, int((due.end - reached).total_seconds()))
+def seconds_behind(settled: Span, newest_slot: datetime | None) -> int:
+    """For how long a target has had nothing newer than its newest slot, though that should be stored by now."""
+    reached = settled.start if newest_slot is None else newest_slot + timedelta(seconds=settled.interval_seconds)
+    return max(0, int((settled.end - reached).total_seconds()))
 
 
 def tally_slots(span: Span, counts: SlotCounts, more: int = 0) -> SlotTally:
@@ -175,7 +218,8 @@ def _age_level(overview: Overview) -> Level:
         return Level.IDLE
     if not last.seconds:
         return Level.GOOD
-    return Level.NOTICE if last.seconds <= LAST_MINUTE.total_seconds() else Level.BAD
+    # One slot of a long interval is as little as those of a minute.
+    return Level.NOTICE if last.seconds <= max(LAST_MINUTE.total_seconds(), last.interval_seconds) else Level.BAD
 
 
 def _coverage_level(completeness: Completeness) -> Level:

@@ -7,8 +7,11 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
 
+from kizami.core.answers.numbers import Number
 from kizami.core.coverage import Completeness, Gap, Span
 from kizami.core.messages import MetricRecord, ScheduleMessage
+from kizami.home.columns import RecordColumns
+from kizami.home.incidents import HomeEvent, Incident
 from kizami.home.targets import KnownTarget
 from kizami.home.values import (
     Bucket,
@@ -16,10 +19,13 @@ from kizami.home.values import (
     DaemonState,
     DeadLetter,
     DeadLetterKey,
+    Deaths,
     Lateness,
+    PendingSlot,
     QueueDepth,
     SlotCounts,
     SlotDetails,
+    TargetTrouble,
 )
 
 
@@ -41,6 +47,31 @@ class QueueWorker(Protocol):
         """How many slots of the spans are still to be settled, as far as that can be told."""
 
 
+class IncidentLog(Protocol):
+    """What went wrong and what happened in a home. InvalidInput for an incident that is not there, or over."""
+
+    def incidents(self, limit: int = -1, before: int | None = None, *, open_only: bool = False) -> list[Incident]:
+        """Newest first, from after the number `before` on; all if the limit is negative."""
+
+    def incident(self, number: int) -> Incident:
+        """The one of that number."""
+
+    def acknowledge(self, number: int, by: str) -> Incident:
+        """Somebody has taken it on: nobody is told any more until it is over. A second time changes nothing."""
+
+    def silence(self, number: int, until: datetime, by: str) -> Incident:
+        """Nobody is told of it until then."""
+
+    def unsilence(self, number: int, by: str) -> Incident:
+        """The silence is over, also that of an incident which is: what is to be told is told now."""
+
+    def events(self, limit: int = -1, before: int | None = None) -> list[HomeEvent]:
+        """What happened, newest first, from after the number `before` on."""
+
+    def undelivered(self) -> dict[str, tuple[int, str | None]]:
+        """How many messages wait for each receiver, and why the oldest was refused if it was."""
+
+
 class Home(Protocol):
     """Read and repair one home's data.
 
@@ -56,14 +87,26 @@ class Home(Protocol):
     def names(self) -> Collection[str]:
         """The names of all targets that are configured or were ever polled."""
 
-    def targets(self, names: Collection[str] | None = None) -> list[KnownTarget]:
-        """Every target there is or was, or those of these names, by name."""
+    def targets(self, names: Collection[str] | None = None, *, recent: bool = False) -> list[KnownTarget]:
+        """Every target there is or was, or those of these names, by name.
+
+        Who looks at no more than the last day says `recent`: the first slot of a target that is older than that
+        may then be told as a later one, where the true one would cost a question for each target.
+        """
+
+    def settings(self, metric: str) -> dict[str, str]:
+        """How the metric's target is configured, without any secret; nothing where no file lists it."""
 
     def newest_slots(self) -> dict[str, datetime]:
         """The newest stored slot of each metric that has one."""
 
     def records(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
         """The metric's records, read piece by piece as they are asked for."""
+
+    def record_columns(
+        self, metric: str, start: datetime, end: datetime, *, details: bool = False
+    ) -> Iterator[RecordColumns]:
+        """The same in columns, for millions of them; with `details` also how each record came about."""
 
     def completeness(self, spans: Mapping[str, Span]) -> dict[str, Completeness]:
         """How much of each metric's span is stored."""
@@ -80,8 +123,25 @@ class Home(Protocol):
     def buckets(self, metric: str, start: datetime, end: datetime, seconds: int) -> list[Bucket]:
         """The records in stretches of `seconds` since 1970; stretches without a record are left out."""
 
-    def counts_at(self, metric: str, slots: Sequence[datetime]) -> list[int | None]:
+    def buckets_of(
+        self, metrics: Collection[str], start: datetime, end: datetime, seconds: int
+    ) -> dict[str, list[Bucket]]:
+        """The same of each of some metrics."""
+
+    def stored_between(self, metric: str, edges: Sequence[datetime]) -> list[int]:
+        """How many slots are stored between each two neighbouring edges, which ascend."""
+
+    def totals(self, spans: Mapping[str, Span]) -> dict[str, Bucket]:
+        """What is stored of each metric's span, drawn together; metrics with nothing there are left out."""
+
+    def figures(self, metric: str, edges: Sequence[datetime]) -> list[Bucket]:
+        """The stored counts between each two neighbouring edges, which ascend: one entry for each pair."""
+
+    def counts_at(self, metric: str, slots: Sequence[datetime]) -> list[Number | None]:
         """The count of each of the slots, in their order; None where it is not stored."""
+
+    def newest_counts(self, newest: Mapping[str, datetime]) -> dict[str, Number]:
+        """The count of one slot of each of many metrics; one that is not stored is left out."""
 
     def lateness(self, start: datetime, end: datetime) -> Lateness:
         """How late the live polls of the range were."""
@@ -89,13 +149,33 @@ class Home(Protocol):
     def queue_depth(self, now: datetime) -> QueueDepth:
         """How full the queue is."""
 
+    def counted_since(self, now: datetime) -> datetime | None:
+        """From when on all targets together can be counted; None: always. A single one always can."""
+
+    def pending(self) -> list[PendingSlot]:
+        """All that is on the queue, what is asked for first at the head; QueueError where it shows no messages."""
+
+    @property
+    def keeps_dead_letters(self) -> bool:
+        """Whether a slot that fails too often is kept as a dead letter; a stack may be deployed without."""
+
     def dead_letters(
         self, metric: str | None = None, limit: int = -1, before: DeadLetterKey | None = None
     ) -> list[DeadLetter]:
         """Those of one metric or of all, newest first, from after `before` on; all if the limit is negative."""
 
+    def deaths(self, since: datetime) -> dict[str, Deaths]:
+        """Whose slots were given up at `since` or later, as far as it is told when."""
+
+    def troubles(self) -> dict[str, TargetTrouble]:
+        """Why targets fail at the moment, as far as that is known; blocked ones always are."""
+
     def companies(self, now: datetime) -> list[CompanyState]:
         """The companies of the aggregation batch, by id; none where it does not run."""
+
+    @property
+    def incident_log(self) -> IncidentLog:
+        """The incidents and events."""
 
     def daemon(self) -> DaemonState | None:
         """Whether somebody collects at the moment; None where no daemon does it."""

@@ -13,9 +13,9 @@ from kizami.core.backfill import plan_backfill
 from kizami.core.coverage import Gap, count_slots
 from kizami.core.sender import message_for_slot
 from kizami.core.slots import Window, shift
+from kizami.home.causes import FoundGap
 from kizami.home.grid import STORED_STATES, CellState, cells_between
 from kizami.home.port import Home
-from kizami.home.snapshot import FoundGap
 from kizami.home.targets import KnownTarget
 from kizami.home.values import DeadLetter
 from kizami.home.wire import moment
@@ -30,6 +30,7 @@ class Repair:
     stored: int = 0
     pending: int = 0
     other: int = 0
+    left_out: Sequence[str] = ()  # targets whose API can only say "now"
 
     @property
     def gaps(self) -> list[Gap]:
@@ -78,9 +79,13 @@ def _slot_gap(target: KnownTarget, slot: datetime) -> Gap:
 
 
 def plan_gap_repair(targets: Sequence[KnownTarget], found: Sequence[FoundGap]) -> Repair:
-    """The repair of gaps that were found."""
+    """The repair of gaps that were found; those of an API that can only say "now" are left out."""
     gaps = {target: [entry.gap for entry in found if entry.metric == target.name] for target in targets}
-    return Repair(missing={target: each for target, each in gaps.items() if each})
+    missing = {target: each for target, each in gaps.items() if each}
+    return Repair(
+        missing={target: each for target, each in missing.items() if target.backfill},
+        left_out=[target.name for target in missing if not target.backfill],
+    )
 
 
 def carry_out(home: Home, repair: Repair) -> tuple[int, int]:
@@ -104,6 +109,7 @@ def repair_json(repair: Repair, as_of: datetime, sent: int | None, redriven: int
         "stored": repair.stored,
         "pending": repair.pending,
         "other": repair.other,
+        "leftOut": sorted(repair.left_out),
         "sent": sent or 0,
         "redriven": redriven or 0,
     }

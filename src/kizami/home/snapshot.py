@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import Enum
 
-from kizami.core.coverage import Completeness, Gap, Span, add_up, count_slots, with_arrivals
+from kizami.core.answers.numbers import Number
+from kizami.core.coverage import Completeness, Span, add_up, count_slots, with_arrivals
 from kizami.core.slots import Window, shift
+from kizami.home.causes import Episode, FoundGap, episodes_of
 from kizami.home.health import (
     DAY,
     HOUR,
@@ -18,50 +19,19 @@ from kizami.home.health import (
     Overview,
     SlotTally,
     TargetBehind,
+    TargetCondition,
+    TargetStatus,
     add_tallies,
     seconds_behind,
     tally_slots,
 )
 from kizami.home.port import Home
 from kizami.home.targets import ONE_MACHINE, KnownTarget, Polling, UnknownTarget
-from kizami.home.values import CompanyState, DeadLetter
+from kizami.home.values import CompanyState, DeadLetter, Lateness, QueueDepth, TargetTrouble
 
 LISTED = 50  # rows of a list on the page; its JSON has them all
+LETTERS_READ = 5000  # the newest: they are told by their causes
 _NOTHING = Completeness(0, 0)
-
-
-class TargetCondition(Enum):
-    """How a target does."""
-
-    COLLECTING = "collecting"
-    STRUGGLING = "struggling"
-    SILENT = "silent"
-    WAITING = "waiting"
-    PAUSED = "paused"
-    DISABLED = "disabled"
-    REMOVED = "removed"
-
-
-@dataclass(frozen=True, slots=True)
-class TargetStatus:
-    """A target and how it does."""
-
-    target: KnownTarget
-    newest_slot: datetime | None
-    minute: SlotTally
-    hour: Completeness  # of nothing where it is not polled
-    day: Completeness
-    seconds_behind: int
-
-    @property
-    def condition(self) -> TargetCondition:
-        if not self.target.is_on:
-            return TargetCondition(self.target.polling.value)
-        if not self.minute.expected:
-            return TargetCondition.WAITING
-        if self.minute.stored == self.minute.expected:
-            return TargetCondition.COLLECTING
-        return TargetCondition.STRUGGLING if self.minute.stored else TargetCondition.SILENT
 
 
 def find_targets(
@@ -77,15 +47,6 @@ def find_targets(
 
 
 @dataclass(frozen=True, slots=True)
-class FoundGap:
-    """A gap of one target."""
-
-    metric: str
-    interval_seconds: int
-    gap: Gap
-
-
-@dataclass(frozen=True, slots=True)
 class HomeHealth:
     """How a home does, as `kizami status` and the page tell it: all numbers, each target, and the day's gaps."""
 
@@ -93,10 +54,8 @@ class HomeHealth:
     targets: Mapping[str, TargetStatus]
     gaps: Sequence[FoundGap]  # newest first
 
-    def target(self, name: str | None) -> TargetStatus | None:
-        """The target of that name; without a name the first one, if there is any. UnknownTarget if not."""
-        if name is None:
-            return next(iter(self.targets.values()), None)
+    def target(self, name: str) -> TargetStatus:
+        """The target of that name, else UnknownTarget."""
         if name not in self.targets:
             raise UnknownTarget(name)
         return self.targets[name]
@@ -111,53 +70,127 @@ class HomeHealth:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot(HomeHealth):
-    """All that the page shows; dead letters newest first and at most LISTED."""
+    """All that the page shows; dead letters newest first and at most LETTERS_READ."""
 
     dead_letters: Sequence[DeadLetter]
     companies: Sequence[CompanyState]
+    counts: Mapping[str, Number]  # that of each target's newest slot
+    episodes: Sequence[Episode]  # the gaps and the dead letters by cause and time
+
+
+@dataclass(frozen=True, slots=True)
+class RecentFigures:
+    """How much of each target's last hour and day is stored, and what has arrived before its grace is over."""
+
+    hours: Mapping[str, Completeness]
+    days: Mapping[str, Completeness]
+    arrived: Mapping[str, int]
+
+    def hour(self, target: KnownTarget) -> Completeness:
+        return self._with_arrivals(self.hours, target, HOUR)
+
+    def day(self, target: KnownTarget) -> Completeness:
+        return self._with_arrivals(self.days, target, DAY)
+
+    def _with_arrivals(
+        self, counted: Mapping[str, Completeness], target: KnownTarget, back: timedelta
+    ) -> Completeness:
+        if target.name not in counted:
+            return _NOTHING
+        return with_arrivals(counted[target.name], self.arrived.get(target.name, 0), target.slots_in(back))
 
 
 def take_snapshot(home: Home, now: datetime) -> Snapshot:
     """Ask a home for all of it."""
-    health = read_health(home, now)
-    letters, companies = home.dead_letters(None, LISTED), home.companies(now)
-    return Snapshot(health.overview, health.targets, health.gaps, letters, companies)
+    statuses = target_statuses(home, now, home.targets(recent=True))
+    gaps = find_gaps_of_day(home, lacking_targets(statuses), now)
+    overview = make_overview(statuses, gaps, home.lateness(now - LATENESS_RANGE, now), home.queue_depth(now), now)
+    letters, companies = home.dead_letters(None, LETTERS_READ), home.companies(now)
+    counts, episodes = home.newest_counts(newest_of(statuses)), episodes_of(gaps, letters)
+    return Snapshot(overview, statuses, gaps, letters, companies, counts, episodes)
 
 
 def read_health(home: Home, now: datetime) -> HomeHealth:
     """How the home does at `now`."""
-    statuses = target_statuses(home, now)
-    gaps = find_gaps_in(home, [status.target for status in statuses.values()], Window(now - DAY, now), now)
-    return HomeHealth(_overview(home, statuses, gaps, now), statuses, gaps)
+    statuses = target_statuses(home, now, home.targets(recent=True))
+    gaps = find_gaps_of_day(home, lacking_targets(statuses), now)
+    lateness, depth = home.lateness(now - LATENESS_RANGE, now), home.queue_depth(now)
+    return HomeHealth(make_overview(statuses, gaps, lateness, depth, now), statuses, gaps)
+
+
+def newest_of(statuses: Mapping[str, TargetStatus]) -> dict[str, datetime]:
+    """The newest slot of each target that has one."""
+    return {name: status.newest_slot for name, status in statuses.items() if status.newest_slot is not None}
+
+
+def lacking_targets(statuses: Mapping[str, TargetStatus]) -> list[KnownTarget]:
+    """Those that lack slots of their last day: no other can have a gap in it."""
+    return [status.target for status in statuses.values() if status.day.missing]
 
 
 def recent_spans(targets: Iterable[KnownTarget], back: timedelta, now: datetime) -> dict[str, Span]:
     """The recent slots of each target by name."""
-    return {target.name: target.recent(back, now) for target in targets}
+    return spans_of(targets, lambda target: target.recent(back, now))
 
 
-def target_statuses(home: Home, now: datetime) -> dict[str, TargetStatus]:
-    """Every target by name."""
-    targets = home.targets()
-    minutes = recent_spans(targets, LAST_MINUTE, now)
-    counts = home.slot_counts(minutes)
+def spans_of(targets: Iterable[KnownTarget], span_of: Callable[[KnownTarget], Span]) -> dict[str, Span]:
+    """A span of each target by name; it follows from the target's timing, which many have in common."""
+    found: dict[object, Span] = {}
+    spans = {}
+    for target in targets:
+        span = found.get(target.timing)
+        if span is None:
+            span = found[target.timing] = span_of(target)
+        spans[target.name] = span
+    return spans
+
+
+def read_recent(home: Home, targets: Sequence[KnownTarget], now: datetime) -> RecentFigures:
+    """The figures of the last hour and day."""
+    days = home.completeness(recent_spans(targets, DAY, now))  # first: what it reads tells of the hour, too
     hours = home.completeness(recent_spans(_on(targets), HOUR, now))
-    days = home.completeness(recent_spans(targets, DAY, now))
-    newest, arrived = home.newest_slots(), _arrivals(home, targets, days, DAY, now)
+    return RecentFigures(hours, days, _arrivals(home, targets, days, DAY, now))
+
+
+def target_statuses(
+    home: Home,
+    now: datetime,
+    targets: Sequence[KnownTarget] | None = None,
+    recent: RecentFigures | None = None,
+) -> dict[str, TargetStatus]:
+    """Every target by name; what the caller has read of them already is not asked for again."""
+    targets = home.targets() if targets is None else targets
+    recent = recent or read_recent(home, targets, now)
+    minutes = spans_of(targets, lambda target: target.current(now))
+    settled = spans_of(targets, lambda target: target.settled(now))
+    counts, newest, troubles = home.slot_counts(minutes), home.newest_slots(), home.troubles()
 
     def status_of(target: KnownTarget) -> TargetStatus:
         name = target.name
-        more = min(arrived[name], target.slots_in(LAST_MINUTE) - minutes[name].expected)
+        room = max(1, target.slots_in(LAST_MINUTE)) - minutes[name].expected
+        minute = tally_slots(minutes[name], counts[name], min(recent.arrived.get(name, 0), room))
         return TargetStatus(
             target,
             newest.get(name),
-            tally_slots(minutes[name], counts[name], more),
-            with_arrivals(hours[name], arrived[name], target.slots_in(HOUR)) if name in hours else _NOTHING,
-            with_arrivals(days[name], arrived[name], target.slots_in(DAY)),
-            seconds_behind(target, newest.get(name), now),
+            minute,
+            recent.hour(target),
+            recent.day(target),
+            seconds_behind(settled[name], newest.get(name)),
+            _current(troubles.get(name), minute) if target.is_on else None,
         )
 
     return {target.name: status_of(target) for target in targets}
+
+
+def minute_statuses(home: Home, now: datetime) -> dict[str, TargetStatus]:
+    """Every target by name as its last minute shows it, without the coverage of hour and day, which costs more."""
+    return target_statuses(home, now, home.targets(recent=True), RecentFigures({}, {}, {}))
+
+
+def _current(trouble: TargetTrouble | None, minute: SlotTally) -> TargetTrouble | None:
+    """What is left to be tried again of a target that answers by now is no trouble of it."""
+    is_over = trouble is not None and not trouble.is_blocked and 0 < minute.expected == minute.stored
+    return None if is_over else trouble
 
 
 def read_coverage(home: Home, targets: Sequence[KnownTarget], back: timedelta, now: datetime) -> Completeness:
@@ -179,17 +212,30 @@ def _arrivals(
     """How many slots of each target are stored already that might still be on their way; only the targets that are
     too young to fill the last `back` are asked for."""
     young = [target for target in targets if counted[target.name].expected < target.slots_in(back)]
-    spans = {target.name: span for target in young if (span := target.settling(now)).expected}
+    settling = spans_of(young, lambda target: target.settling(now))
+    spans = {name: span for name, span in settling.items() if span.expected}
     found = home.completeness(spans) if spans else {}
     return Counter({name: part.stored for name, part in found.items()})
 
 
 def find_gaps_in(home: Home, targets: Sequence[KnownTarget], window: Window, now: datetime) -> list[FoundGap]:
     """The gaps of a window, newest first; of a target that is not polled nothing is expected."""
-    targets = _on(targets)
-    intervals = {target.name: target.interval_seconds for target in targets}
-    found = home.missing({target.name: target.within(window.start, window.end, now) for target in targets})
-    gaps = [FoundGap(name, intervals[name], gap) for name, each in found.items() for gap in each]
+    return _find_gaps(home, spans_of(_on(targets), lambda target: target.within(window.start, window.end, now)))
+
+
+def find_gaps_of_day(home: Home, targets: Sequence[KnownTarget], now: datetime) -> list[FoundGap]:
+    """The gaps of the last day, newest first: with a lag above a day, of the newest day that is due."""
+
+    def day_of(target: KnownTarget) -> Span:
+        span = target.within(now - DAY, now, now)
+        return span if span.expected else target.recent(DAY, now)
+
+    return _find_gaps(home, spans_of(_on(targets), day_of))
+
+
+def _find_gaps(home: Home, spans: Mapping[str, Span]) -> list[FoundGap]:
+    found = home.missing(spans) if spans else {}
+    gaps = [FoundGap(name, spans[name].interval_seconds, gap) for name, each in found.items() for gap in each]
     return sorted(gaps, key=lambda entry: (entry.gap.start, entry.metric), reverse=True)
 
 
@@ -197,9 +243,14 @@ def _on(targets: Sequence[KnownTarget]) -> list[KnownTarget]:
     return [target for target in targets if target.is_on]
 
 
-def _overview(
-    home: Home, statuses: Mapping[str, TargetStatus], gaps: Sequence[FoundGap], now: datetime
+def make_overview(
+    statuses: Mapping[str, TargetStatus],
+    gaps: Sequence[FoundGap],
+    lateness: Lateness,
+    depth: QueueDepth,
+    now: datetime,
 ) -> Overview:
+    """All of it in numbers."""
     targets = [status.target for status in statuses.values()]
     polled = [status for status in statuses.values() if status.target.is_on]
     paused = [target for target in targets if target.polling is Polling.PAUSED]
@@ -210,17 +261,19 @@ def _overview(
         targets=len(targets),
         polled=len(polled),
         paused=len(paused),
+        blocked=sum(status.condition is TargetCondition.BLOCKED for status in polled),
         last_minute=add_tallies([status.minute for status in polled]),
         newest_slot=max(newest, default=None),
         furthest_behind=_furthest_behind(polled),
         targets_behind=sum(status.seconds_behind > 0 for status in polled),
         hour=add_up(status.hour for status in polled),
         day=add_up(status.day for status in polled),
-        lateness=home.lateness(now - LATENESS_RANGE, now),
-        queue=home.queue_depth(now),
+        lateness=lateness,
+        queue=depth,
         gaps=len(gaps),
         gap_slots=count_slots(entry.gap for entry in gaps),
         late_after_ms=max((target.pace.late_after_ms for target in targets), default=ONE_MACHINE.late_after_ms),
+        is_slow=any(status.target.interval_seconds > LAST_MINUTE.total_seconds() for status in polled),
         first_tick=min(_first_tick(status.target) for status in polled) if is_starting else None,
     )
 
@@ -231,7 +284,8 @@ def _furthest_behind(polled: Sequence[TargetStatus]) -> TargetBehind | None:
     if not found:
         return None
     last = min(found, key=lambda status: (-status.seconds_behind, status.newest_slot or status.target.first_slot))
-    return TargetBehind(last.target.name, last.newest_slot, last.seconds_behind)
+    interval = last.target.interval_seconds
+    return TargetBehind(last.target.name, last.newest_slot, last.seconds_behind, interval)
 
 
 def _first_tick(target: KnownTarget) -> datetime:

@@ -9,6 +9,8 @@ from datetime import datetime
 from itertools import accumulate
 
 from kizami.aggregation.lock import EXPIRY
+from kizami.core.answers.numbers import Number, Total, total_of
+from kizami.core.blocking import Trouble
 from kizami.core.messages import ScheduleMessage
 from kizami.core.slots import Window, shift
 
@@ -26,11 +28,23 @@ class QueueDepth:
 
 
 @dataclass(frozen=True, slots=True)
+class BackupState:
+    """The backups that the daemon makes: where, how often, the newest one, and why the last attempt failed."""
+
+    directory: str
+    every_seconds: int
+    newest: datetime | None = None
+    failed_at: datetime | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DaemonState:
     """The process that collects on one machine, `kizami up`; without a pid none runs. `trouble` is for the eye."""
 
     pid: int | None
     trouble: str | None = None
+    backups: BackupState | None = None
 
     @property
     def is_running(self) -> bool:
@@ -76,14 +90,28 @@ class DeadLetter:
 
 
 @dataclass(frozen=True, slots=True)
+class Deaths:
+    """The slots of one target that were given up lately: how many, the oldest of them, and the newest reason."""
+
+    slots: int
+    first_slot: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Bucket:
-    """The stored counts of a stretch of slots, to be drawn together."""
+    """The stored counts of a stretch of slots; where none is stored, the rest is 0 and says nothing."""
 
     start: datetime
     stored: int
-    lowest: int
-    highest: int
-    total: int
+    lowest: Number
+    highest: Number
+    total: Total
+
+
+def bucket_of(start: datetime, counts: Sequence[Number]) -> Bucket:
+    """Some counts drawn together, at least one."""
+    return Bucket(start, len(counts), min(counts), max(counts), total_of(counts))
 
 
 def lateness_of(ascending: Sequence[tuple[int, int]]) -> Lateness:
@@ -97,11 +125,29 @@ def lateness_of(ascending: Sequence[tuple[int, int]]) -> Lateness:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetTrouble:
+    """Why a target fails: its last error, and, where waiting does not heal that, since when it is blocked."""
+
+    error: str
+    blocked_since: datetime | None = None
+    next_probe: datetime | None = None
+
+    @property
+    def is_blocked(self) -> bool:
+        return self.blocked_since is not None
+
+
+def trouble_of(trouble: Trouble) -> TargetTrouble:
+    """A lasting failure as it is shown."""
+    return TargetTrouble(trouble.reason, trouble.since if trouble.is_blocked else None, trouble.next_probe)
+
+
+@dataclass(frozen=True, slots=True)
 class StoredSlot:
     """A record, and how it came about."""
 
     slot: datetime
-    count: int
+    count: Number
     collected_at: datetime
     late_ms: int
     receives: int

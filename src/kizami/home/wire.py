@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
-from kizami.core.coverage import Completeness
+from kizami.core.coverage import Completeness, Gap
 from kizami.core.slots import format_second
-from kizami.home.chart import Chart
+from kizami.home.calendar import CalendarCell
+from kizami.home.causes import FoundGap
+from kizami.home.chart import Chart, Point
+from kizami.home.figures.wire import json_number
 from kizami.home.grid import Cell
-from kizami.home.health import Overview, Verdict
-from kizami.home.snapshot import FoundGap, TargetStatus
+from kizami.home.health import Overview, TargetStatus, Verdict
+from kizami.home.incidents import HOME, HomeEvent, Incident
 from kizami.home.values import CompanyState, DeadLetter
 
 RECORD_COLUMNS = ("metricName", "slotTime", "count", "collectedAt")
@@ -36,6 +41,10 @@ TARGET_COLUMNS = (
     "stored24h",
     "expected24h",
     "pausedSince",
+    "backfill",
+    "lastError",
+    "blockedSince",
+    "nextProbe",
 )
 COMPANY_COLUMNS = ("companyId", "lockedSince", "lockAgeSeconds", "month", "users", "points")
 STATUS_COLUMNS = (
@@ -71,6 +80,13 @@ STATUS_COLUMNS = (
     "gaps",
     "gapSlots",
 )
+
+
+INCIDENT_COLUMNS = (
+    *("number", "state", "kinds", "cause", "since", "overSince", "targets", "firstTarget"),
+    *("acknowledgedAt", "acknowledgedBy", "silencedUntil"),
+)
+EVENT_COLUMNS = ("number", "at", "event", "by", "details")
 
 
 def moment(instant: datetime | None) -> str | None:
@@ -130,11 +146,15 @@ def slot_json(metric: str, cell: Cell) -> dict[str, Any]:
     return dict(zip(SLOT_COLUMNS, values, strict=True))
 
 
+def gap_fields(gap: Gap) -> dict[str, Any]:
+    """A gap of a metric that is named elsewhere."""
+    return {"from": moment(gap.start), "to": moment(gap.end), "slots": gap.slots}
+
+
 def gap_json(found: FoundGap) -> dict[str, Any]:
-    """A gap."""
-    gap = found.gap
-    values = found.metric, moment(gap.start), moment(gap.end), gap.slots, found.interval_seconds
-    return dict(zip(GAP_COLUMNS, values, strict=True))
+    """A gap, and of what."""
+    fields = {"metricName": found.metric, **gap_fields(found.gap), "intervalSeconds": found.interval_seconds}
+    return {name: fields[name] for name in GAP_COLUMNS}
 
 
 def dead_letter_json(letter: DeadLetter) -> dict[str, Any]:
@@ -154,7 +174,7 @@ def dead_letter_json(letter: DeadLetter) -> dict[str, Any]:
 
 def target_json(status: TargetStatus) -> dict[str, Any]:
     """A target and how it does."""
-    target = status.target
+    target, trouble = status.target, status.trouble
     values = (
         target.name,
         status.condition.value,
@@ -164,6 +184,10 @@ def target_json(status: TargetStatus) -> dict[str, Any]:
         moment(status.newest_slot),
         *_parts(status.day),
         moment(target.paused_since),
+        target.backfill,
+        trouble.error if trouble else None,
+        moment(trouble.blocked_since if trouble else None),
+        moment(trouble.next_probe if trouble else None),
     )
     return dict(zip(TARGET_COLUMNS, values, strict=True))
 
@@ -176,19 +200,85 @@ def company_json(company: CompanyState, now: datetime) -> dict[str, Any]:
     return dict(zip(COMPANY_COLUMNS, values, strict=True))
 
 
+def _mean(mean: float | None) -> float | None:
+    """Six digits after the point, or as many that count where the mean is small."""
+    if mean is None or abs(mean) >= 1:
+        return None if mean is None else round(mean, 6)
+    return float(f"{mean:.6g}")
+
+
+def cell_json(cell: CalendarCell) -> dict[str, Any]:
+    """A day or an hour of the calendar."""
+    stored, expected = _parts(cell.part)
+    return {
+        "from": moment(cell.start),
+        "to": moment(cell.end),
+        "stored": stored,
+        "expected": expected,
+        "lackingTargets": cell.lacking,
+    }
+
+
 def chart_json(metric: str, interval_seconds: int, chart: Chart) -> dict[str, Any]:
     """The chart in columns, as a plotting library wants them; a hole is null."""
-    points = chart.points
     return {
         "metricName": metric,
         "intervalSeconds": interval_seconds,
         "grainSeconds": chart.grain_seconds,
         "from": moment(chart.start),
         "to": moment(chart.end),
+        **_columns(chart.points),
+        "before": None if chart.before is None else _columns(chart.before),
+    }
+
+
+def _columns(points: Sequence[Point]) -> dict[str, list[Any]]:
+    return {
         "time": [int(point.start.timestamp()) for point in points],
         "lowest": [point.lowest for point in points],
         "highest": [point.highest for point in points],
-        "mean": [None if point.mean is None else round(point.mean, 6) for point in points],
+        "mean": [_mean(point.mean) for point in points],
+        "sum": [json_number(point.total) for point in points],
         "stored": [point.stored for point in points],
         "expected": [point.expected for point in points],
     }
+
+
+def incident_row(incident: Incident) -> dict[str, Any]:
+    """An incident in a list, without its members."""
+    values = (
+        incident.number,
+        "open" if incident.is_open else "over",
+        sorted(kind.value for kind in incident.kinds),
+        incident.cause,
+        moment(incident.since),
+        moment(incident.over_since),
+        len(incident.members),
+        next(iter(incident.members), HOME),
+        moment(incident.acknowledged_at),
+        incident.acknowledged_by or None,
+        moment(incident.silenced_until),
+    )
+    return dict(zip(INCIDENT_COLUMNS, values, strict=True))
+
+
+def incident_json(incident: Incident, most: int | None = None) -> dict[str, Any]:
+    """An incident with all its members, or with the first ones."""
+    members = [
+        {
+            "name": member.name,
+            "kinds": sorted(kind.value for kind in member.kinds),
+            "since": moment(member.since),
+            "clearSince": moment(member.clear_since),
+            "firstSlot": moment(member.first_slot),
+            "detail": member.detail,
+        }
+        for member in islice(incident.members.values(), most)
+    ]
+    return {**incident_row(incident), "members": members}
+
+
+def event_json(event: HomeEvent) -> dict[str, Any]:
+    """Something that happened."""
+    values = event.number, moment(event.at), event.event, event.by, dict(event.details)
+    return dict(zip(EVENT_COLUMNS, values, strict=True))

@@ -3,6 +3,8 @@
 `kizami up` ─▶ daemon_lock (one daemon a file) ─▶ engine/ (plans, asks, judges, writes)
                                                     ├─▶ http/ (its requests, on one thread)
                                                     └─▶ store/ (the file: queue, records, dead letters)
+                └─▶ copies/ (backups, on schedule; `kizami backup` and `restore` too)
+`kizami up` ─▶ alerts/ (looks for what is wrong, keeps it, has it delivered)
 cli/, web/ ─▶ home (the port kizami/home/port.py over the file) ─▶ store/
 `kizami backfill` ─▶ queue_worker: who collects, the daemon that runs or engine/drain in this process
 """

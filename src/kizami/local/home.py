@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from datetime import datetime, tzinfo
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 from zoneinfo import ZoneInfo
 
-from kizami.aggregation.points import DEFAULT_ZONE, point_day
-from kizami.aggregation.stores.sqlite import company_totals
+from kizami.core.answers.numbers import Number
+from kizami.core.backfill import noting_metrics
 from kizami.core.config import Config
 from kizami.core.coverage import Completeness, Gap, Span
 from kizami.core.errors import StoreError
 from kizami.core.messages import MetricRecord, ScheduleMessage
+from kizami.core.ports import WallClock
 from kizami.core.slots import shift
+from kizami.core.targets.description import shown_settings
 from kizami.core.targets.target import Target
+from kizami.home.columns import RecordColumns
+from kizami.home.figures.gathering import gather
 from kizami.home.port import QueueWorker
 from kizami.home.targets import KnownTarget, Polling
 from kizami.home.values import (
@@ -25,25 +31,36 @@ from kizami.home.values import (
     DaemonState,
     DeadLetter,
     DeadLetterKey,
+    Deaths,
     Lateness,
+    PendingSlot,
     QueueDepth,
     SlotCounts,
     SlotDetails,
+    TargetTrouble,
+    trouble_of,
 )
+from kizami.local.copies.backup_report import read_report
 from kizami.local.daemon_lock import daemon_pid
 from kizami.local.engine.options import Options
-from kizami.local.queue_worker import local_worker
 from kizami.local.store.backfill_queue import BackfillQueue
-from kizami.local.store.buckets import read_buckets, read_counts
+from kizami.local.store.blocks import hurry_blocks
+from kizami.local.store.buckets import read_buckets, read_counts, read_figures, read_newest_counts, read_totals
 from kizami.local.store.database import open_database, sqlite_errors, transaction
 from kizami.local.store.dead_letters import DeadLetters
-from kizami.local.store.metrics import KnownMetric, expect_from, known_metric
+from kizami.local.store.metrics import KnownMetric, expect_from, known_metric, with_records
 from kizami.local.store.missing import count_dead, count_pending, find_missing
 from kizami.local.store.pauses import pause_metric, resume_metric
 from kizami.local.store.reader import Reader
 from kizami.local.store.write_ahead_log import describe_large_log
 from kizami.platform.clock import SystemClock
 from kizami.platform.config_file import LoadedConfig
+
+if TYPE_CHECKING:
+    from kizami.local.alerts.incident_log import LocalIncidentLog
+
+Found = TypeVar("Found")
+_NOTED_METRICS = 10
 
 
 def no_file() -> LoadedConfig:
@@ -67,38 +84,81 @@ class LocalHome:
         *,
         zone: tzinfo | None = None,
         limits: Callable[[], Options] = Options,
+        clock: WallClock | None = None,
+        actor: str = "",
     ) -> None:
         self.command_options = command_options or {}
         self._path = path
         self._configured = configured
         self._zone = zone
         self._limits = limits
+        self._actor = actor
         self._resources = ExitStack()
         self._connection = open_database(path)
         self._resources.callback(self._connection.close)
         self._reader = Reader(self._connection, path)
-        self._clock = SystemClock()
+        self._clock = clock or SystemClock()
+        self._listed_targets: Sequence[Target] | None = None  # as they were when they were last asked for
+        self._listed_by_metric: Mapping[str, Target] = {}
+
+    @cached_property
+    def incident_log(self) -> LocalIncidentLog:
+        from kizami.local.alerts.incident_log import LocalIncidentLog  # most verbs read records and start sooner
+
+        return LocalIncidentLog(self._connection, self._path, self._clock)
 
     def names(self) -> Collection[str]:
         return sorted(self._reader.metrics().keys() | (self._listed() or {}).keys())
 
-    def targets(self, names: Collection[str] | None = None) -> list[KnownTarget]:
-        listed, paused, known = self._listed(), self._reader.paused(), self._reader.metrics()
-        unpolled = {name: target for name, target in (listed or {}).items() if name not in known}
+    def targets(self, names: Collection[str] | None = None, *, recent: bool = False) -> list[KnownTarget]:
+        listed, paused, every = self._listed(), self._reader.paused(), self._metrics()
+        chosen = every.keys() | (listed or {}).keys() if names is None else set(names)
+        known = {name: metric for name, metric in every.items() if name in chosen}
+        unpolled = {name: each for name, each in (listed or {}).items() if name in chosen and name not in every}
         polling = {name: polling_of(name, listed, paused) for name in (*known, *unpolled)}
         is_all_on = all(each is Polling.ON for each in polling.values())
         newest, now = ({} if is_all_on else self.newest_slots()), self._clock.now()
         found = [
-            *(_target(each, polling[name], paused.get(name), newest.get(name)) for name, each in known.items()),
+            *(
+                _target(each, polling[name], paused.get(name), newest.get(name), now)
+                for name, each in known.items()
+            ),
             *(_unpolled(target, polling[name], now) for name, target in unpolled.items()),
         ]
-        chosen = polling.keys() if names is None else set(names)
-        return sorted((each for each in found if each.name in chosen), key=lambda target: target.name)
+        live_only = {name for name, target in (listed or {}).items() if not target.backfill}
+        told = (replace(each, backfill=False) if each.name in live_only else each for each in found)
+        return sorted(told, key=lambda target: target.name)
 
-    def _listed(self) -> dict[str, Target] | None:
-        """The targets of the configuration file, None without one."""
+    def _listed(self) -> Mapping[str, Target] | None:
+        """The targets of the configuration file by metric, None without one."""
         settings = self._configured()
-        return {target.name: target for target in settings.config.targets} if settings.path else None
+        if not settings.path:
+            return None
+        targets = settings.config.targets
+        if targets is not self._listed_targets:
+            self._listed_by_metric = {each.name: each for target in targets for each in target.of_each_metric()}
+            self._listed_targets = targets
+        return self._listed_by_metric
+
+    def _metrics(self) -> dict[str, KnownMetric]:
+        return with_records(self._reader.metrics())
+
+    def _asked_by(self, metrics: Iterable[str]) -> set[str]:
+        """Whose messages and dead letters are about the metrics: their own, but for those of several values."""
+        known = self._reader.metrics()
+        names = {metric.id: name for name, metric in known.items()}
+        return {names[known[metric].asked_id] if metric in known else metric for metric in metrics}
+
+    def settings(self, metric: str) -> dict[str, str]:
+        targets = self._configured().config.targets
+        return next((shown_settings(target) for target in targets if metric in target.metrics), {})
+
+    def _of_metrics(self, found: Mapping[str, Found]) -> dict[str, Found]:
+        """What was found of those that ask, for each of their metrics."""
+        known = self._reader.metrics() if found else {}
+        names = {metric.id: name for name, metric in known.items()}
+        asking = {name: names[metric.asked_id] for name, metric in with_records(known).items()}
+        return {name: found[asker] for name, asker in asking.items() if asker in found}
 
     def newest_slots(self) -> dict[str, datetime]:
         return self._reader.newest_slots()
@@ -116,39 +176,89 @@ class LocalHome:
 
     def slot_details(self, metric: str, start: datetime, end: datetime) -> SlotDetails:
         stored, pending = self._reader.stored(metric, start, end), self._reader.pending(metric, start, end)
-        return SlotDetails(list(stored), list(pending), self._letters.between(metric, start, end))
+        (asked_by,) = self._asked_by([metric])
+        return SlotDetails(list(stored), list(pending), self._letters.between(asked_by, start, end))
 
     def records(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
         return self._reader.records(metric, start, end)
+
+    def record_columns(
+        self, metric: str, start: datetime, end: datetime, *, details: bool = False
+    ) -> Iterator[RecordColumns]:
+        return self._reader.columns(metric, start, end, details=details)
 
     def buckets(self, metric: str, start: datetime, end: datetime, seconds: int) -> list[Bucket]:
         with sqlite_errors(StoreError, self._path):
             known = known_metric(self._connection, metric)
             return read_buckets(self._connection, known, start, end, seconds) if known else []
 
-    def counts_at(self, metric: str, slots: Sequence[datetime]) -> list[int | None]:
+    def buckets_of(
+        self, metrics: Collection[str], start: datetime, end: datetime, seconds: int
+    ) -> dict[str, list[Bucket]]:
+        return {metric: self.buckets(metric, start, end, seconds) for metric in metrics}
+
+    def stored_between(self, metric: str, edges: Sequence[datetime]) -> list[int]:
+        return [figures.stored for figures in self.figures(metric, edges)]
+
+    def counted_since(self, now: datetime) -> None:
+        """All of its records are tallied."""
+
+    def figures(self, metric: str, edges: Sequence[datetime]) -> list[Bucket]:
+        with sqlite_errors(StoreError, self._path):
+            known = known_metric(self._connection, metric)
+            return read_figures(self._connection, known, edges) if known else gather(edges, ())
+
+    def counts_at(self, metric: str, slots: Sequence[datetime]) -> list[Number | None]:
         with sqlite_errors(StoreError, self._path):
             known = known_metric(self._connection, metric)
             found = read_counts(self._connection, known, slots) if known else {}
         return [found.get(slot) for slot in slots]
 
+    def totals(self, spans: Mapping[str, Span]) -> dict[str, Bucket]:
+        names_by_bounds: dict[tuple[datetime, datetime], list[str]] = {}
+        for name, span in spans.items():
+            names_by_bounds.setdefault((span.start, span.end), []).append(name)
+        known, found = self._reader.metrics(), dict[str, Bucket]()
+        with sqlite_errors(StoreError, self._path):
+            for bounds, names in names_by_bounds.items():
+                found |= read_totals(self._connection, [known[name] for name in names if name in known], *bounds)
+        return found
+
+    def newest_counts(self, newest: Mapping[str, datetime]) -> dict[str, Number]:
+        with sqlite_errors(StoreError, self._path):
+            return read_newest_counts(self._connection, newest)
+
     def queue_depth(self, now: datetime) -> QueueDepth:
         return self._reader.queue_depth(now)
+
+    def pending(self) -> list[PendingSlot]:
+        return self._reader.all_pending()
 
     def lateness(self, start: datetime, end: datetime) -> Lateness:
         return self._reader.lateness(start, end)
 
+    @property
+    def keeps_dead_letters(self) -> bool:
+        return True
+
     def dead_letters(
         self, metric: str | None = None, limit: int = -1, before: DeadLetterKey | None = None
     ) -> list[DeadLetter]:
-        return self._letters.newest(metric, limit, before)
+        asked_by = None if metric is None else self._asked_by([metric]).pop()
+        return self._letters.newest(asked_by, limit, before)
+
+    def deaths(self, since: datetime) -> dict[str, Deaths]:
+        return self._letters.since(since)
 
     def backfill(self, messages: Iterable[ScheduleMessage]) -> int:
-        queue = BackfillQueue(self._path, self._clock)
+        queue, metrics = BackfillQueue(self._path, self._clock), set[str]()
         try:
-            return queue.send_backfill(messages)
+            sent = queue.send_backfill(noting_metrics(messages, metrics))
         finally:
             queue.close()
+        self._hurry(self._asked_by(metrics))
+        self._note("slots.backfilled", metrics, sent)
+        return sent
 
     def expect_from(self, metric: str, slot: datetime) -> None:
         with sqlite_errors(StoreError, self._path), transaction(self._connection):
@@ -158,25 +268,63 @@ class LocalHome:
         return sum(count_pending(self._reader, spans).values())
 
     def worker(self, metrics: Iterable[str]) -> AbstractContextManager[QueueWorker]:
+        from kizami.local.queue_worker import local_worker  # as the log of incidents, above
+
         config = self._configured().config
-        return local_worker(self._path, config, self._limits(), metrics, self.queued)
+        return local_worker(self._path, config, self._limits(), metrics, self._left)
+
+    def _left(self, spans: Mapping[str, Span]) -> int:
+        """How many slots are still to be settled; those of a blocked target wait for somebody to mend it."""
+        now, blocked = self._clock.now(), self._reader.blocked()
+        waiting = self._of_metrics({name: each for name, each in blocked.items() if not each.is_due(now)})
+        return self.queued({name: span for name, span in spans.items() if name not in waiting})
 
     def redrive(self, letters: Iterable[DeadLetter]) -> int:
-        polled = {target.name for target in self.targets() if target.polling is Polling.ON}
-        return self._letters.redrive(letter for letter in letters if letter.metric in polled)
+        polled = self._asked_by(target.name for target in self.targets() if target.is_on and target.backfill)
+        wanted = [letter for letter in letters if letter.metric in polled]
+        redriven = self._letters.redrive(wanted)
+        self._hurry({letter.metric for letter in wanted})
+        self._note("dead_letters.redriven", {letter.metric for letter in wanted}, redriven)
+        return redriven
+
+    def _hurry(self, metrics: Collection[str]) -> None:
+        """Who asks for slots of a blocked target wants to know whether it answers now."""
+        if metrics:
+            with sqlite_errors(StoreError, self._path), transaction(self._connection):
+                hurry_blocks(self._connection, metrics)
 
     def purge(self, letters: Iterable[DeadLetter]) -> int:
-        return self._letters.purge(letters)
+        wanted = list(letters)
+        purged = self._letters.purge(wanted)
+        self._note("dead_letters.purged", {letter.metric for letter in wanted}, purged)
+        return purged
+
+    def _note(self, event: str, metrics: Collection[str], slots: int) -> None:
+        """Keep who has ordered it; of many metrics the first ones."""
+        if self._actor and slots:
+            named = sorted(metrics)[:_NOTED_METRICS]
+            self.incident_log.note(event, self._actor, {"slots": slots, "metrics": named, "of": len(metrics)})
 
     def pause(self, metric: str) -> None:
         with sqlite_errors(StoreError, self._path):
             pause_metric(self._connection, metric, self._clock.now())
+        self._note("target.paused", [metric], 1)
 
     def resume(self, metric: str) -> None:
         with sqlite_errors(StoreError, self._path):
             resume_metric(self._connection, metric)
+        self._note("target.resumed", [metric], 1)
+
+    def troubles(self) -> dict[str, TargetTrouble]:
+        errors = self._reader.last_errors(self._clock.now())
+        failing = {name: TargetTrouble(error) for name, error in errors.items()}
+        blocked = {name: trouble_of(trouble) for name, trouble in self._reader.blocked().items()}
+        return self._of_metrics(failing | blocked)
 
     def companies(self, now: datetime) -> list[CompanyState]:
+        from kizami.aggregation.points import DEFAULT_ZONE, point_day  # as the log of incidents, above
+        from kizami.aggregation.stores.sqlite import company_totals
+
         schedule = self._configured().config.aggregation
         zone = schedule.zone if schedule else self._zone or ZoneInfo(DEFAULT_ZONE)
         listed = [company.company_id for company in schedule.companies] if schedule else []
@@ -188,7 +336,10 @@ class LocalHome:
         return [CompanyState(name, locked, shown_month, users, points) for name, locked, users, points in totals]
 
     def daemon(self) -> DaemonState:
-        return DaemonState(daemon_pid(self._path), describe_large_log(self._path) or None)
+        backups = read_report(self._path)
+        failed = f"backups fail: {backups.reason}" if backups and backups.reason else ""
+        trouble = "; ".join(filter(None, (describe_large_log(self._path), failed)))
+        return DaemonState(daemon_pid(self._path), trouble or None, backups)
 
     def close(self) -> None:
         self._resources.close()
@@ -210,7 +361,11 @@ def polling_of(name: str, listed: Mapping[str, Target] | None, paused: Container
 
 
 def _target(
-    metric: KnownMetric, polling: Polling, paused_since: datetime | None, newest: datetime | None
+    metric: KnownMetric,
+    polling: Polling,
+    paused_since: datetime | None,
+    newest: datetime | None,
+    now: datetime,
 ) -> KnownTarget:
     """A target that is not on is expected until its pause or, if it has none, until its newest slot."""
     until = None
@@ -218,10 +373,12 @@ def _target(
         until = shift(paused_since, -metric.lag_seconds)
     elif polling is not Polling.ON:
         until = shift(newest, metric.interval_seconds) if newest else metric.first_slot
-    pace = metric.interval_seconds, metric.lag_seconds, metric.first_slot
-    return KnownTarget(metric.name, *pace, polling, paused_since, until)
+    pace = metric.interval_seconds, metric.lag_seconds, metric.expected_from(now)
+    kept = metric.kept_from(now)
+    return KnownTarget(metric.name, *pace, polling, paused_since, until, decimals=metric.decimals, kept_from=kept)
 
 
 def _unpolled(target: Target, polling: Polling, now: datetime) -> KnownTarget:
     """A target that is listed and not known to the database yet: nothing is expected of it so far."""
-    return KnownTarget(target.name, target.interval_seconds, target.lag_seconds, now, polling)
+    pace = target.interval_seconds, target.lag_seconds, now
+    return KnownTarget(target.name, *pace, polling, decimals=target.answer.decimals)

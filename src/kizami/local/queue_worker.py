@@ -81,7 +81,7 @@ def _serve_mock(stack: ExitStack, config: Config) -> None:
 
 
 def _require_targets(config: Config, metrics: Iterable[str]) -> None:
-    enabled = {target.name for target in config.enabled_targets}
+    enabled = {name for target in config.enabled_targets for name in target.metrics}
     for name in metrics:
         if name not in enabled:
             raise ConfigurationError(

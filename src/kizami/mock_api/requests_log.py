@@ -10,9 +10,7 @@ from kizami.mock_api.responder import MockResponse, Parameters
 logger = logging.getLogger("kizami.mock_api")
 
 
-def log_answer(
-    method: str, path: str, parameters: Parameters, response: MockResponse, request_id: str | None = None
-) -> None:
+def log_answer(method: str, path: str, parameters: Parameters, response: MockResponse) -> None:
     """Log what was asked and answered; of the parameters only the window, any other may be somebody's secret."""
     level = logging.INFO if response.status == 200 else logging.WARNING
     if not logger.isEnabledFor(level):
@@ -26,8 +24,6 @@ def log_answer(
         "parameters": window,
         "status": response.status,
     }
-    if request_id is not None:
-        details["requestId"] = request_id
     if level == logging.WARNING:
         details["error"] = json.loads(response.body)["error"]
     logger.log(level, "request answered", extra=details)

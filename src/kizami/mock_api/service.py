@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,6 +52,19 @@ def mock_service() -> Iterator[MockService]:
         yield MockService.OURS
     finally:
         server.__exit__()
+
+
+@contextmanager
+def quiet_mock_service() -> Iterator[MockService]:
+    """The same without its log: its requests are our own."""
+    log = logging.getLogger("kizami.mock_api")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        with mock_service() as served:
+            yield served
+    finally:
+        log.setLevel(level)
 
 
 def _answers_as_mock() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 
 from kizami.core.config import Config, parse_config
@@ -35,6 +36,11 @@ def load_config(config: Path | None) -> LoadedConfig:
     return LoadedConfig(read_config(path), path, stamp)
 
 
+def read_schema() -> str:
+    """The JSON Schema of the file, for editors."""
+    return resources.files(__package__).joinpath("kizami.schema.json").read_text(encoding="utf-8")
+
+
 def stamp_of(path: Path) -> Stamp:
     """What tells one version of a file from the next; None if there is none."""
     try:
@@ -54,4 +60,4 @@ def read_config(path: Path) -> Config:
         raise ConfigurationError(str(path), f"is not UTF-8 at byte {error.start}") from None
     except OSError as error:
         raise ConfigurationError(str(path), f"cannot be read: {error.strerror}") from None
-    return parse_config(text, str(path))
+    return parse_config(text, str(path)).below(str(path.parent))

@@ -1,4 +1,4 @@
-"""What a page can do: backfill with a preview, redrive dead letters, pause and resume a target (POST, JSON)."""
+"""What a page can do: backfill with a preview, redrive, pause and resume, take incidents on (POST, JSON)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from kizami.core.backfill import left_out_words
+from kizami.core.coverage import count_slots
 from kizami.core.errors import InvalidInput
 from kizami.core.messages import load_json
 from kizami.core.ports import Clock
@@ -20,38 +22,55 @@ from kizami.home.chart import MAX_RANGE_SECONDS
 from kizami.home.health import DAY
 from kizami.home.port import Home
 from kizami.home.repair import Repair, carry_out, plan_gap_repair, plan_repair, repair_json
-from kizami.home.snapshot import find_gaps_in
+from kizami.home.snapshot import find_gaps_in, find_gaps_of_day
 from kizami.home.targets import KnownTarget
 from kizami.home.values import DeadLetter
-from kizami.web.api_lists import require_target
+from kizami.home.wire import incident_json
+from kizami.web.api_lists import LISTED_MEMBERS, require_target
 from kizami.web.home_threads import HomeThreads
+from kizami.web.wall.orders import Orders
+from kizami.web.wall.watch import Watch
 
 MAX_NAMED = 5_000
 MAX_SLOTS = 100_000
+MAX_ALL_SLOTS = 1_000_000  # of all targets together
+MAX_SILENCE_MINUTES = 31 * 1440
 
 Body = Mapping[str, Any]
 Act = Callable[[Home, Body, datetime], dict[str, Any]]
 
 
-def action_routes(home_threads: HomeThreads, clock: Clock) -> list[BaseRoute]:
+def action_routes(home_threads: HomeThreads, clock: Clock, watch: Watch) -> list[BaseRoute]:
     """The acting half of `/api/v1`."""
     actions: dict[str, tuple[Act, frozenset[str]]] = {
-        "backfill": (backfill, frozenset({"metric", "slots", "from", "to", "allGaps", "asOf", "dryRun"})),
-        "dead-letters/redrive": (redrive, frozenset({"metric", "slots", "all"})),
+        "backfill": (
+            partial(backfill, orders=watch.orders),
+            frozenset({"metric", "slots", "from", "to", "allGaps", "asOf", "dryRun"}),
+        ),
+        "orders/dismiss": (partial(dismiss, orders=watch.orders), frozenset({"order"})),
+        "dead-letters/redrive": (
+            partial(redrive, orders=watch.orders),
+            frozenset({"metric", "slots", "all", "from", "to", "reason"}),
+        ),
         "targets/pause": (pause, frozenset({"metric"})),
         "targets/resume": (resume, frozenset({"metric"})),
+        "incidents/acknowledge": (acknowledge, frozenset({"incident", "by"})),
+        "incidents/silence": (silence, frozenset({"incident", "minutes", "by"})),
+        "incidents/unsilence": (unsilence, frozenset({"incident", "by"})),
     }
     return [
-        Route(f"/api/v1/{path}", partial(_act, home_threads, clock, act, known), methods=["POST"])
+        Route(f"/api/v1/{path}", partial(_act, home_threads, clock, watch, act, known), methods=["POST"])
         for path, (act, known) in actions.items()
     ]
 
 
 async def _act(
-    home_threads: HomeThreads, clock: Clock, act: Act, known: frozenset[str], request: Request
+    home_threads: HomeThreads, clock: Clock, watch: Watch, act: Act, known: frozenset[str], request: Request
 ) -> Response:
     body = await _read_body(request, known)
-    return JSONResponse(await home_threads.ask(lambda home: act(home, body, clock.now())))
+    answer = await home_threads.ask(lambda home: act(home, body, clock.now()))
+    watch.forget()
+    return JSONResponse(answer)
 
 
 async def _read_body(request: Request, known: frozenset[str]) -> Body:
@@ -69,17 +88,27 @@ async def _read_body(request: Request, known: frozenset[str]) -> Body:
     return body
 
 
-def backfill(home: Home, body: Body, now: datetime) -> dict[str, Any]:
-    """Ask again for named slots, for a range, or for all gaps of the last day; a dry run only tells.
+def backfill(home: Home, body: Body, now: datetime, *, orders: Orders | None = None) -> dict[str, Any]:
+    """Ask again for named slots, for a range, or for all gaps of the last day or of a range; a dry run only tells.
 
     Whoever has seen a dry run orders what it told with its `asOf`: what has become missing since is left alone.
     """
     all_gaps, as_of = _flag(body, "allGaps"), _as_of(body, now)
-    _refuse_beside("allGaps" if all_gaps else "slots", body, {"slots", "from", "to"})
+    _refuse_beside("allGaps" if all_gaps else "slots", body, {"slots"} if all_gaps else {"slots", "from", "to"})
     repair = _plan_all_gaps(home, body, as_of) if all_gaps else _plan_named(home, body, as_of)
     if _flag(body, "dryRun"):
         return repair_json(repair, as_of, None, None)
+    if orders is not None and (repair.missing_slots or repair.dead):
+        orders.place(home, repair, now)
     return repair_json(repair, as_of, *carry_out(home, repair))
+
+
+def dismiss(home: Home, body: Body, now: datetime, *, orders: Orders) -> dict[str, Any]:
+    """Somebody has seen how a backfill ended."""
+    number = body.get("order")
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise InvalidInput("order", "must be the number of an order")
+    return {"dismissed": orders.dismiss(number)}
 
 
 def _as_of(body: Body, now: datetime) -> datetime:
@@ -93,29 +122,48 @@ def _as_of(body: Body, now: datetime) -> datetime:
 
 def _plan_all_gaps(home: Home, body: Body, now: datetime) -> Repair:
     targets = home.targets() if "metric" not in body else [_target(home, body)]
-    return plan_gap_repair(targets, find_gaps_in(home, targets, Window(now - DAY, now), now))
+    if "from" not in body and "to" not in body:
+        return plan_gap_repair(targets, find_gaps_of_day(home, targets, now))
+    gaps = find_gaps_in(home, targets, _range(body), now)
+    if (slots := count_slots(found.gap for found in gaps)) > MAX_ALL_SLOTS:
+        raise InvalidInput(
+            "from", f"lacks {slots:,} slots; order at most {MAX_ALL_SLOTS:,} at once: a shorter range"
+        )
+    return plan_gap_repair(targets, gaps)
 
 
 def _plan_named(home: Home, body: Body, now: datetime) -> Repair:
     target = _target(home, body)
     if not target.is_on:
         raise InvalidInput("metric", f"{shorten(target.name)} is not polled now: nobody would ask for them")
-    if "slots" not in body:
-        return plan_repair(home, target, _window(body, target), None, now)
-    slots = set(_slots(body, target))
-    return plan_repair(home, target, _around(slots, target), slots, now)
+    if not target.backfill:
+        raise InvalidInput("metric", left_out_words([target.name]))
+    slots = set(_slots(body, target)) if "slots" in body else None
+    window = _window(body, target) if slots is None else _around(slots, target)
+    target.require_kept(window.start, "from" if slots is None else "slots")
+    return plan_repair(home, target, window, slots, now)
 
 
-def redrive(home: Home, body: Body, now: datetime) -> dict[str, Any]:
-    """Put dead letters back on the queue: those of named slots of a target, or all of it or of everything."""
-    if _flag(body, "all"):
-        _refuse_beside("all", body, {"slots"})
+def redrive(home: Home, body: Body, now: datetime, *, orders: Orders | None = None) -> dict[str, Any]:
+    """Put dead letters back on the queue: those of named slots of a target, or all of it or of everything, or
+    those of a range and a reason."""
+    if _flag(body, "all") or "from" in body:
+        _refuse_beside("all" if "all" in body else "from", body, {"slots"})
         metric = _target(home, body).name if "metric" in body else None
-        letters = home.dead_letters(metric, -1)
+        letters = _wanted_letters(home.dead_letters(metric, -1), body)
     else:
         letters = _named_letters(home, _target(home, body), body)
+    if orders is not None and letters:
+        orders.place(home, Repair(dead=letters), now)
     redriven = home.redrive(letters)
     return {"redriven": redriven, "kept": len(letters) - redriven}
+
+
+def _wanted_letters(letters: list[DeadLetter], body: Body) -> list[DeadLetter]:
+    """Those of the range and the reason that are named, if they are."""
+    window = _range(body) if "from" in body else None
+    found = letters if window is None else [each for each in letters if window.start <= each.slot < window.end]
+    return [letter for letter in found if body.get("reason", letter.reason) == letter.reason]
 
 
 def _named_letters(home: Home, target: KnownTarget, body: Body) -> list[DeadLetter]:
@@ -139,6 +187,39 @@ def resume(home: Home, body: Body, now: datetime) -> dict[str, Any]:
     return {"metric": target.name, "paused": False}
 
 
+def acknowledge(home: Home, body: Body, now: datetime) -> dict[str, Any]:
+    """Take an incident on: nobody is told of it any more until it is over."""
+    return incident_json(home.incident_log.acknowledge(_incident(body), _by(body)), LISTED_MEMBERS)
+
+
+def silence(home: Home, body: Body, now: datetime) -> dict[str, Any]:
+    """Keep quiet about an incident for some minutes."""
+    minutes = body.get("minutes")
+    if isinstance(minutes, bool) or not isinstance(minutes, int) or not 1 <= minutes <= MAX_SILENCE_MINUTES:
+        raise InvalidInput("minutes", f"must be a whole number from 1 to {MAX_SILENCE_MINUTES}")
+    until = shift(floor_to_second(now), 60 * minutes)
+    return incident_json(home.incident_log.silence(_incident(body), until, _by(body)), LISTED_MEMBERS)
+
+
+def unsilence(home: Home, body: Body, now: datetime) -> dict[str, Any]:
+    """End the silence about an incident."""
+    return incident_json(home.incident_log.unsilence(_incident(body), _by(body)), LISTED_MEMBERS)
+
+
+def _incident(body: Body) -> int:
+    number = body.get("incident")
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number < 2**53:
+        raise InvalidInput("incident", "must be the number of an incident")
+    return number
+
+
+def _by(body: Body) -> str:
+    by = body.get("by", "page")
+    if not isinstance(by, str) or not 1 <= len(by) <= 100 or not by.isprintable():
+        raise InvalidInput("by", "must be a name of up to 100 printable characters")
+    return by
+
+
 def _refuse_beside(name: str, body: Body, others: set[str]) -> None:
     """Whoever orders two different things means one of them, and we cannot know which."""
     for other in sorted(others & body.keys() - {name}) if name in body else ():
@@ -153,8 +234,15 @@ def _target(home: Home, body: Body) -> KnownTarget:
 
 
 def _window(body: Body, target: KnownTarget) -> Window:
+    return _bounded(_range(body), target, "from")
+
+
+def _range(body: Body) -> Window:
     start, end = (parse_instant(body.get(name), name) for name in ("from", "to"))
-    return _bounded(Window(start, end), target, "from")
+    window = Window(start, end)
+    if window.seconds > MAX_RANGE_SECONDS:
+        raise InvalidInput("from", f"reaches over more than {MAX_RANGE_SECONDS // 86_400} days; choose fewer")
+    return window
 
 
 def _around(slots: set[datetime], target: KnownTarget) -> Window:

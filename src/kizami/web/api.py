@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from datetime import datetime
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from starlette.requests import Request
@@ -12,19 +12,34 @@ from starlette.routing import BaseRoute, Route
 
 from kizami.core.errors import InvalidInput
 from kizami.core.ports import Clock
-from kizami.core.slots import Window, shorten
-from kizami.home.chart import choose_grain, draw
+from kizami.core.slots import Window, format_second, shorten
+from kizami.home.calendar import calendar_edges, read_cells
+from kizami.home.chart import (
+    MAX_POINTS,
+    Chart,
+    choose_grain,
+    default_range,
+    draw,
+    draw_report,
+    edges_of_grain,
+    live_window,
+)
+from kizami.home.figures.report import FigureQuestion, read_report
 from kizami.home.health import judge
 from kizami.home.port import Home
 from kizami.home.snapshot import take_snapshot
+from kizami.home.targets import KnownTarget
 from kizami.home.wire import (
     COMPANY_COLUMNS,
     DEAD_LETTER_COLUMNS,
+    EVENT_COLUMNS,
     GAP_COLUMNS,
+    INCIDENT_COLUMNS,
     RECORD_COLUMNS,
     SLOT_COLUMNS,
     STATUS_COLUMNS,
     TARGET_COLUMNS,
+    cell_json,
     chart_json,
     status_json,
 )
@@ -32,27 +47,49 @@ from kizami.web.api_lists import (
     Query,
     list_companies,
     list_dead_letters,
+    list_events,
     list_gaps,
+    list_incidents,
     list_records,
     list_slots,
     list_targets,
     require_target,
 )
+from kizami.web.figures.asked import read_question
 from kizami.web.home_threads import HomeThreads
-from kizami.web.paging import DEFAULT_LIMIT, MAX_LIMIT, CsvPage, Page, csv_line, csv_of, csv_page, write_cursor
-from kizami.web.view.address import read_number, read_range
+from kizami.web.paging import DEFAULT_LIMIT, MAX_LIMIT, MAX_RECORDS, CsvPage, Page, csv_line, csv_of, csv_page
+from kizami.web.view.address import (
+    MAX_SEARCH,
+    read_asked_zone,
+    read_calendar_range,
+    read_cell_length,
+    read_number,
+    read_range,
+)
 from kizami.web.view.phrasing import verdict_sentence
 from kizami.web.view.words import LANGUAGES, choose_language, words_in
+from kizami.web.wall.watch import Watch
 
 # Reads one page of a list: the home, the query, now, where to begin, and how many items at most.
 ReadList = Callable[[Home, Query, datetime, str | None, int], Page]
 
-_KNOWN = {"format", "limit", "cursor", "lang", "metric", "from", "to", "last", "search", "condition"}
+MAX_TRENDS = 60
+MAX_CELLS, MAX_CELLS_OF_ALL = 400, 31
+AROUND = timedelta(hours=1)  # a page that is open for a while asks as it did at first
+_OF_CHART = {"metric", "from", "to", "last", "tz", "every", "compare"}
+_KNOWN = {
+    *("format", "limit", "cursor", "lang", "metric", "from", "to", "last"),
+    *("search", "condition", "by", "state", "tz"),
+}
 
 
-def chart_routes(home_threads: HomeThreads, clock: Clock) -> list[BaseRoute]:
-    """What the page itself reads of `/api/v1`."""
-    return [Route("/api/v1/chart", partial(_chart, home_threads, clock))]
+def chart_routes(home_threads: HomeThreads, clock: Clock, watch: Watch) -> list[BaseRoute]:
+    """What the pages themselves read of `/api/v1`."""
+    return [
+        Route("/api/v1/chart", partial(_chart, home_threads, clock)),
+        Route("/api/v1/trends", partial(_trends, home_threads, clock, watch)),
+        Route("/api/v1/calendar", partial(_calendar, home_threads, clock, watch)),
+    ]
 
 
 def api_routes(home_threads: HomeThreads, clock: Clock) -> list[BaseRoute]:
@@ -64,6 +101,8 @@ def api_routes(home_threads: HomeThreads, clock: Clock) -> list[BaseRoute]:
         "dead-letters": (list_dead_letters, DEAD_LETTER_COLUMNS),
         "targets": (list_targets, TARGET_COLUMNS),
         "companies": (list_companies, COMPANY_COLUMNS),
+        "incidents": (list_incidents, INCIDENT_COLUMNS),
+        "events": (list_events, EVENT_COLUMNS),
     }
     routes: list[BaseRoute] = [Route("/api/v1/status", partial(_status, home_threads, clock))]
     for name, (read, columns) in lists.items():
@@ -81,37 +120,107 @@ async def _status(home_threads: HomeThreads, clock: Clock, request: Request) -> 
     body = status_json(
         snapshot.overview, verdict, verdict_sentence(snapshot.overview, verdict, words_in(language))
     )
-    if _wants_csv(query):
-        return _csv_response(csv_line(STATUS_COLUMNS) + csv_line(list(body.values())), "status")
+    if wants_csv(query):
+        return csv_response(csv_line(STATUS_COLUMNS) + csv_line(list(body.values())), "status")
     return JSONResponse(body)
 
 
 async def _chart(home_threads: HomeThreads, clock: Clock, request: Request) -> Response:
+    query, now = read_query(request, _OF_CHART), clock.now()
+    read_range(query, now)  # a mistake in it is told before anything is read
+    question = read_question(query)
+
+    def answer(home: Home) -> Response:
+        target = require_target(home, query.get("metric"))
+        return JSONResponse(read_chart(home, target, _chart_window(query, target, now), now, question))
+
+    return await home_threads.ask(answer)
+
+
+async def _trends(home_threads: HomeThreads, clock: Clock, watch: Watch, request: Request) -> Response:
+    names = [name for key, name in request.query_params.multi_items() if key == "metric"]
+    if not 1 <= len(names) <= MAX_TRENDS or len(request.query_params.multi_items()) > len(names):
+        raise InvalidInput("metric", f"must be given 1 to {MAX_TRENDS} times, and nothing else")
+    if not all(1 <= len(name) <= MAX_SEARCH for name in names):
+        raise InvalidInput("metric", f"must have 1 to {MAX_SEARCH} characters")
+
+    def answer(home: Home) -> Response:
+        trends = watch.trends.read(home, home.targets(names), clock.now())
+        return JSONResponse({"items": [{"metricName": name, **each.as_json()} for name, each in trends.items()]})
+
+    return await home_threads.ask(answer)
+
+
+async def _calendar(home_threads: HomeThreads, clock: Clock, watch: Watch, request: Request) -> Response:
     query, now = read_query(request), clock.now()
-    window = read_range(query, now)
-    return await home_threads.ask(lambda home: JSONResponse(read_chart(home, query.get("metric"), window, now)))
+    length, zone, window = read_cell_length(query), read_asked_zone(query) or UTC, read_calendar_range(query)
+
+    def answer(home: Home) -> Response:
+        edges = calendar_edges(window, length, zone)
+        if len(edges) > (MAX_CELLS if "metric" in query else MAX_CELLS_OF_ALL) + 1:
+            raise InvalidInput("to", f"is too far: at most {MAX_CELLS} cells, {MAX_CELLS_OF_ALL} of all targets")
+        if "metric" in query:
+            cells = read_cells(home, [require_target(home, query["metric"])], edges, now)
+        else:
+            _require_counted(home, window, now)
+            cells = watch.calendars.read(home, home.targets(recent=True), edges, now)
+        return JSONResponse({"metricName": query.get("metric"), "cells": [cell_json(cell) for cell in cells]})
+
+    return await home_threads.ask(answer)
 
 
-def read_chart(home: Home, metric: str | None, window: Window, now: datetime) -> dict[str, object]:
+def _require_counted(home: Home, window: Window, now: datetime) -> None:
+    """InvalidInput where all targets together would have to be counted one by one."""
+    since = home.counted_since(now)
+    if since is not None and window.start < since - AROUND:
+        problem = f"is too long ago for all targets together, which are counted since {format_second(since)}"
+        raise InvalidInput("from", f"{problem}; ask for one metric")
+
+
+def _chart_window(query: Query, target: KnownTarget, now: datetime) -> Window:
+    window = read_range(query, now, default_range(target.interval_seconds))
+    return window if "from" in query else live_window(target, window.seconds, now)
+
+
+def read_chart(
+    home: Home, target: KnownTarget, window: Window, now: datetime, question: FigureQuestion | None = None
+) -> dict[str, object]:
     """The chart of one metric as JSON."""
-    target = require_target(home, metric)
     grain = choose_grain(window.start, window.end, target.interval_seconds)
-    buckets = home.buckets(target.name, window.start, window.end, grain)
-    return chart_json(target.name, target.interval_seconds, draw(target, window, grain, buckets, now))
+    if question and (question.every or question.compare):
+        chart = _chart_of_figures(home, target, window, grain, question, now)
+    else:
+        buckets = home.buckets(target.name, window.start, window.end, grain)
+        chart = draw(target, window, grain, buckets, now)
+    return chart_json(target.name, target.interval_seconds, chart)
+
+
+def _chart_of_figures(
+    home: Home, target: KnownTarget, window: Window, grain: int, question: FigureQuestion, now: datetime
+) -> Chart:
+    """By the hours or days that are asked for, or beside the same time before."""
+    if question.every is None:
+        edges = edges_of_grain(window, grain)
+    else:
+        grain = int(question.every.length.total_seconds())
+        edges = question.edges(question.whole(window))
+    if len(edges) - 1 > MAX_POINTS + 1:
+        problem = f"{len(edges) - 1:,} points are more than {MAX_POINTS:,}"
+        raise InvalidInput("every", f"{problem}; ask for longer stretches or a shorter range")
+    return draw_report(read_report(home, target, question, edges, now), window, grain)
 
 
 async def _list(
     home_threads: HomeThreads, clock: Clock, read: ReadList, columns: Sequence[str], request: Request
 ) -> Response:
     query, now = read_query(request), clock.now()
-    is_csv = _wants_csv(query)
-    limit = read_number(query, "limit", MAX_LIMIT if is_csv else DEFAULT_LIMIT, MAX_LIMIT)
+    is_csv, most = wants_csv(query), MAX_RECORDS if read is list_records else MAX_LIMIT
+    limit = read_number(query, "limit", most if is_csv else DEFAULT_LIMIT, most)
 
     # Written where it is read, and not in the event loop, which a large page would hold up.
     def read_json(home: Home) -> Response:
         page = read(home, query, now, query.get("cursor"), limit)
-        following = None if page.next is None else write_cursor(page.next)
-        return JSONResponse({"items": list(page.items), "next": following})
+        return Response(page.json_body(), media_type="application/json")
 
     async def read_csv(cursor: str | None) -> CsvPage:
         return await home_threads.ask(lambda home: csv_page(read(home, query, now, cursor, limit), columns))
@@ -120,28 +229,30 @@ async def _list(
         return await home_threads.ask(read_json)
     # The first page is read before the status is sent: a mistake still gets its problem.
     first = await read_csv(query.get("cursor"))
-    return _csv_response(csv_of(first, read_csv, columns), request.url.path.rpartition("/")[2])
+    return csv_response(csv_of(first, read_csv, columns), request.url.path.rpartition("/")[2])
 
 
-def _csv_response(text: str | AsyncIterator[str], name: str) -> Response:
+def csv_response(text: str | AsyncIterator[str], name: str) -> Response:
+    """A file of that name."""
     headers = {"Content-Disposition": f'attachment; filename="kizami-{name}.csv"'}
     content = iter((text,)) if isinstance(text, str) else text
     return StreamingResponse(content, headers=headers, media_type="text/csv")
 
 
-def _wants_csv(query: Query) -> bool:
+def wants_csv(query: Query) -> bool:
+    """Whether `format` says so."""
     wanted = query.get("format", "json")
     if wanted not in ("json", "csv"):
         raise InvalidInput("format", f"{shorten(wanted)} is neither json nor csv")
     return wanted == "csv"
 
 
-def read_query(request: Request) -> dict[str, str]:
+def read_query(request: Request, known: Collection[str] = _KNOWN) -> dict[str, str]:
     """The query's parameters; one that is unknown or repeated is refused, for it would be ignored in silence."""
     query: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
-        if name not in _KNOWN:
-            raise InvalidInput(name[:40], f"is not a parameter; known: {', '.join(sorted(_KNOWN))}")
+        if name not in known:
+            raise InvalidInput(name[:40], f"is not a parameter; known: {', '.join(sorted(known))}")
         if name in query:
             raise InvalidInput(name, "is given twice")
         query[name] = value

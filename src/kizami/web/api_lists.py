@@ -1,4 +1,4 @@
-"""The lists of the API, page by page: records, slots, gaps, dead letters, targets, companies."""
+"""The lists of the API, page by page: from records, slots and gaps to incidents and events."""
 
 from __future__ import annotations
 
@@ -7,24 +7,34 @@ from datetime import datetime, timedelta
 
 from kizami.core.epoch import from_ms, from_seconds, to_ms, to_seconds
 from kizami.core.errors import InvalidInput
-from kizami.core.messages import MetricRecord, write_record
-from kizami.core.slots import floor_to_slot
+from kizami.core.slots import floor_to_slot, shorten
 from kizami.core.targets.target import require_metric
+from kizami.home.causes import FoundGap
+from kizami.home.columns import RecordColumns
 from kizami.home.grid import cells_between
 from kizami.home.port import Home
-from kizami.home.snapshot import FoundGap, find_gaps_in, find_targets, target_statuses
+from kizami.home.snapshot import find_gaps_in, find_targets, target_statuses
 from kizami.home.targets import KnownTarget, UnknownTarget
 from kizami.home.values import DeadLetterKey
-from kizami.home.wire import company_json, dead_letter_json, gap_json, slot_json, target_json
-from kizami.web.paging import Cursor, Page, read_cursor
+from kizami.home.wire import (
+    company_json,
+    dead_letter_json,
+    event_json,
+    gap_json,
+    incident_json,
+    slot_json,
+    target_json,
+)
+from kizami.web.paging import Cursor, Page, RecordItems, read_cursor
 from kizami.web.view.address import read_condition, read_range, read_search
 
 Query = Mapping[str, str]
+LISTED_MEMBERS = 100  # of an incident; how many it has is told beside them
 
 
 def require_target(home: Home, metric: str | None) -> KnownTarget:
     """The target of that name, or the only one there is; else InvalidInput."""
-    targets = {target.name: target for target in home.targets()}
+    targets = {target.name: target for target in home.targets(None if metric is None else [metric])}
     if metric is not None and metric not in targets:
         require_metric(metric)
     if metric is None and len(targets) == 1:
@@ -40,12 +50,13 @@ def list_records(home: Home, query: Query, now: datetime, cursor: str | None, li
     """The stored records of a range."""
     target, window = require_target(home, query.get("metric")), read_range(query, now)
     start = _after(cursor, window.start)
-    found: list[MetricRecord] = []
-    for record in home.records(target.name, start, window.end):
-        if len(found) == limit:
-            return Page([write_record(each) for each in found], [to_seconds(record.slot)])
-        found.append(record)
-    return Page([write_record(each) for each in found])
+    found: list[RecordColumns] = []
+    for piece in home.record_columns(target.name, start, window.end):
+        if len(piece) > limit:
+            return Page(RecordItems([*found, piece.part(0, limit)]), [piece.slots[limit]])
+        found.append(piece)
+        limit -= len(piece)
+    return Page(RecordItems(found))
 
 
 def list_slots(home: Home, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
@@ -115,6 +126,27 @@ def list_companies(home: Home, query: Query, now: datetime, cursor: str | None, 
     page = found[:limit]
     following = [page[-1].company_id] if len(found) > limit else None
     return Page([company_json(company, now) for company in page], following)
+
+
+def list_incidents(home: Home, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
+    """The incidents, newest first: all of them, or those that are open."""
+    wanted = query.get("state", "all")
+    if wanted not in ("all", "open"):
+        raise InvalidInput("state", f"{shorten(wanted)} is neither all nor open")
+    (before,) = read_cursor(cursor, int) or (None,)
+    found = home.incident_log.incidents(limit + 1, before, open_only=wanted == "open")
+    page = found[:limit]
+    following = [page[-1].number] if len(found) > limit else None
+    return Page([incident_json(incident, LISTED_MEMBERS) for incident in page], following)
+
+
+def list_events(home: Home, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
+    """What happened, newest first."""
+    (before,) = read_cursor(cursor, int) or (None,)
+    found = home.incident_log.events(limit + 1, before)
+    page = found[:limit]
+    following = [page[-1].number] if len(found) > limit else None
+    return Page([event_json(event) for event in page], following)
 
 
 def _after(cursor: str | None, start: datetime) -> datetime:

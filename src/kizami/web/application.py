@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib import resources
@@ -11,9 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
+from starlette.routing import BaseRoute, Route
 
 from kizami.core.errors import KizamiError
 from kizami.core.ports import Clock
@@ -22,6 +21,7 @@ from kizami.platform.clock import SystemClock
 from kizami.web.actions import action_routes
 from kizami.web.api import api_routes, chart_routes
 from kizami.web.event_stream import live_routes
+from kizami.web.figures.routes import figure_routes
 from kizami.web.home_threads import HomeThreads
 from kizami.web.live import TICK_SECONDS, Live
 from kizami.web.monitoring import metrics_routes, readiness_routes
@@ -29,12 +29,17 @@ from kizami.web.pages import page_routes
 from kizami.web.problems import answer_with_problem
 from kizami.web.prometheus.routes import prometheus_routes
 from kizami.web.security import Access, Guard
+from kizami.web.view.assets import asset_routes
+from kizami.web.view.render import compile_templates
+from kizami.web.wall.watch import Watch
 
 MAX_BODY_BYTES = 256 * 1024
 # Every open page has one for its events; in `kizami up` the collecting needs descriptors, too.
 MAX_CONNECTIONS = 400
 # What programs ask for may take long, so it is asked apart: the page never waits for it.
 PROGRAMS_THREADS = 2
+# How often the figures of the day are read while no page is open.
+WARM_SECONDS = 60.0
 
 
 def dashboard(
@@ -46,17 +51,23 @@ def dashboard(
     """The ASGI application over the home that `open_home` opens; open pages look every `look_seconds`."""
     access, clock = access or Access(), clock or SystemClock()
     home_threads, programs_desk = HomeThreads(open_home), HomeThreads(open_home, PROGRAMS_THREADS)
-    live = Live(home_threads, clock, look_seconds)
+    watch = Watch()
+    live = Live(home_threads, clock, look_seconds, watch)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        compiling = asyncio.create_task(asyncio.to_thread(compile_templates))
+        # A look at AWS costs money, so nobody looks there unless a page is open.
+        warm = asyncio.create_task(live.keep_warm(WARM_SECONDS)) if look_seconds <= TICK_SECONDS else None
         yield
+        for task in filter(None, (compiling, warm)):
+            task.cancel()
         await live.close()
         home_threads.close()
         programs_desk.close()
 
     application = Starlette(
-        routes=_routes(home_threads, programs_desk, clock, access, live),
+        routes=_routes(home_threads, programs_desk, clock, access, live, watch),
         middleware=[Middleware(Guard, access=access)],
         exception_handlers={
             ClientDisconnect: _answer_nobody,
@@ -72,19 +83,20 @@ def dashboard(
 
 
 def _routes(
-    home_threads: HomeThreads, programs_desk: HomeThreads, clock: Clock, access: Access, live: Live
+    home_threads: HomeThreads, programs_desk: HomeThreads, clock: Clock, access: Access, live: Live, watch: Watch
 ) -> list[BaseRoute]:
     return [
-        *page_routes(home_threads, clock, access),
-        *chart_routes(home_threads, clock),
-        *action_routes(home_threads, clock),
+        *page_routes(home_threads, clock, access, watch),
+        *chart_routes(home_threads, clock, watch),
+        *action_routes(home_threads, clock, watch),
         *live_routes(live),
         *readiness_routes(home_threads, clock),
         *api_routes(programs_desk, clock),
+        *figure_routes(programs_desk, clock),
         *prometheus_routes(programs_desk, clock),
         *metrics_routes(programs_desk, clock, live),
         Route("/api/v1/openapi.json", _openapi),
-        Mount("/static", Assets(directory=str(resources.files("kizami.web").joinpath("static")))),
+        *asset_routes(),
     ]
 
 
@@ -96,12 +108,3 @@ async def _openapi(request: Request) -> Response:
 async def _answer_nobody(request: Request, error: Exception) -> Response:
     """Whoever breaks off in the middle of a request is gone: nothing to tell, and nothing to log."""
     return Response(status_code=400)
-
-
-class Assets(StaticFiles):
-    """Our own files; a browser asks each time whether they have changed, so an upgrade is seen at once."""
-
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        response = await super().get_response(path, scope)
-        response.headers["Cache-Control"] = "no-cache"
-        return response

@@ -10,21 +10,26 @@ import asyncio
 import json
 import logging
 import time
+import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
+from math import inf
+from typing import Any
 
 from kizami.core.errors import InvalidInput, KizamiError
 from kizami.core.ports import Clock
 from kizami.home.port import Home
-from kizami.home.snapshot import take_snapshot
 from kizami.web.home_threads import HomeThreads
 from kizami.web.problems import detail_of
 from kizami.web.view.address import View
 from kizami.web.view.render import Parts, render_parts
 from kizami.web.view.screen import Screen, look
 from kizami.web.view.words import words_in
+from kizami.web.wall.columns import Columns, changes_of, columns_of
+from kizami.web.wall.watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +39,23 @@ REST_FOR_WORK = 9
 # However often browsers connect anew.
 MIN_TICK_SECONDS = 0.2
 BACKLOG = 8
+# A look that is no older than this is good enough for a page that has just been opened.
+NEWCOMER_SECONDS = 2.0
+# The targets' counts are told so often that they are about as many bytes a minute however many targets there are.
+TARGETS_A_SECOND = 320
+
+
+class Event:
+    """What is told to pages, as it is and compressed: once, whoever hears it."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+
+    @cached_property
+    def deflated(self) -> bytes:
+        """Blocks of deflate that refer to nothing before them, none of them the last, up to the end of a byte."""
+        maker = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)
+        return maker.compress(self.text) + maker.flush(zlib.Z_SYNC_FLUSH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +80,28 @@ class Subscriber:
 
     scene: Scene
     is_new: bool = True
-    events: asyncio.Queue[bytes | None] = field(default_factory=lambda: asyncio.Queue(BACKLOG))
+    events: asyncio.Queue[Event | None] = field(default_factory=lambda: asyncio.Queue(BACKLOG))
 
 
 class Live:
     """The open pages, and the one task that looks for all of them; lives in one event loop."""
 
-    def __init__(self, home_threads: HomeThreads, clock: Clock, tick_seconds: float = TICK_SECONDS) -> None:
+    def __init__(
+        self,
+        home_threads: HomeThreads,
+        clock: Clock,
+        tick_seconds: float = TICK_SECONDS,
+        watch: Watch | None = None,
+    ) -> None:
         self._home_threads = home_threads
         self._clock = clock
         self._tick_seconds = tick_seconds
+        self._watch = watch or Watch()
         self._subscribers: set[Subscriber] = set()
-        self._told: dict[Scene, Parts] = {}
+        self._told: dict[Scene, Shown] = {}
+        self._columns: tuple[float, Columns] = (-inf, Columns([], [], [], [], [], [], []))
         self._poller: asyncio.Task[None] | None = None
+        self._renewal: asyncio.Task[None] | None = None
         self._has_newcomer = asyncio.Event()
         self._is_closed = False
 
@@ -102,21 +133,38 @@ class Live:
             subscriber.events.get_nowait()
         subscriber.events.put_nowait(None)
 
+    async def keep_warm(self, seconds: float) -> None:
+        """Look now and then while no page is open, so that the first one need not wait for the day's figures."""
+        while not self._is_closed:
+            if not self._subscribers:
+                with suppress(Exception):  # whoever opens a page is told of it there
+                    await self._home_threads.ask(lambda home: self._watch.look(home, self._clock.now()))
+                await self._renew()
+            await asyncio.sleep(seconds)
+
     async def close(self) -> None:
         """End the events of all pages, also of those that come later."""
         self._is_closed = True
         for subscriber in list(self._subscribers):
             self.dismiss(subscriber)
-        if self._poller is not None:
-            self._poller.cancel()
+        for task in filter(None, (self._poller, self._renewal)):
+            task.cancel()
             with suppress(asyncio.CancelledError):
-                await self._poller
+                await task
+
+    async def _renew(self) -> None:
+        """Beside the looks, which tell what was kept meanwhile; they also tell of trouble."""
+        with suppress(Exception):
+            await self._home_threads.ask(lambda home: self._watch.renew(home, self._clock.now()))
 
     async def _poll(self) -> None:
         while self._subscribers:
-            began = time.monotonic()
+            began, is_opening = time.monotonic(), self._has_newcomer.is_set()
             self._has_newcomer.clear()
             await self._tick()
+            # Whoever has just come asks for more than events, and is not to wait behind what takes long.
+            if not is_opening and (self._renewal is None or self._renewal.done()):
+                self._renewal = asyncio.create_task(self._renew())
             rest = max(self._tick_seconds, REST_FOR_WORK * (time.monotonic() - began))
             await asyncio.sleep(MIN_TICK_SECONDS)
             with suppress(TimeoutError):
@@ -125,33 +173,56 @@ class Live:
 
     async def _tick(self) -> None:
         scenes = {subscriber.scene for subscriber in self._subscribers}
+        # Who has just got a page need not wait for a new look: a moment later there is one anyway.
+        good_for = NEWCOMER_SECONDS if any(each.is_new for each in self._subscribers) else 0.0
         try:
-            shown = await self._home_threads.ask(lambda home: _look_at(home, scenes, self._clock.now()))
+            shown = await self._home_threads.ask(
+                lambda home: _look_at(self._watch, home, scenes, self._clock.now(), good_for)
+            )
         except KizamiError as error:
+            self._told = {}  # whoever was told of trouble is told everything when it is over
             self._broadcast(trouble_event(error))
         except Exception:
+            self._told = {}
             log.exception("looking for the open pages failed", extra={"event": "page.failed"})
             self._broadcast(trouble_event(Exception()))
         else:
             self._tell(shown)
 
     def _tell(self, shown: dict[Scene, Shown | InvalidInput]) -> None:
+        every, changed = self._tell_columns(shown.values())
         for scene, now in shown.items():
             audience = [each for each in self._subscribers if each.scene == scene]
             if isinstance(now, InvalidInput):
                 self._send(audience, trouble_event(now))
                 continue
+            is_wall = now.screen.status is None
             before = self._told.get(scene)
-            self._send([each for each in audience if each.is_new], page_event(now, None))
-            self._send([each for each in audience if not each.is_new], page_event(now, before))
+            self._tell_those(audience, True, page_event(now, None, every if is_wall else {}))
+            self._tell_those(audience, False, page_event(now, before, changed if is_wall else {}))
             for each in audience:
                 each.is_new = False
-        self._told = {scene: now.parts for scene, now in shown.items() if isinstance(now, Shown)}
+        self._told = {scene: now for scene, now in shown.items() if isinstance(now, Shown)}
 
-    def _broadcast(self, event: bytes) -> None:
+    def _tell_those(self, audience: Iterable[Subscriber], is_new: bool, event: Event | None) -> None:
+        if event is not None:
+            self._send([each for each in audience if each.is_new is is_new], event)
+
+    def _tell_columns(self, shown: Iterable[Shown | InvalidInput]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """All that pages know of the targets by now, and what is new in it; many are told of less often."""
+        snapshot = next((now.screen.snapshot for now in shown if isinstance(now, Shown)), None)
+        told_at, told = self._columns
+        changed: dict[str, Any] = {}
+        if snapshot and time.monotonic() - told_at >= len(snapshot.targets) / TARGETS_A_SECOND:
+            columns = columns_of(snapshot)
+            changed = changes_of(columns, told)
+            self._columns = time.monotonic(), columns
+        return changes_of(self._columns[1], None), changed
+
+    def _broadcast(self, event: Event) -> None:
         self._send(list(self._subscribers), event)
 
-    def _send(self, subscribers: Iterable[Subscriber], event: bytes) -> None:
+    def _send(self, subscribers: Iterable[Subscriber], event: Event) -> None:
         for subscriber in subscribers:
             try:
                 subscriber.events.put_nowait(event)
@@ -159,15 +230,18 @@ class Live:
                 self.dismiss(subscriber)
 
 
-def _look_at(home: Home, scenes: Iterable[Scene], now: datetime) -> dict[Scene, Shown | InvalidInput]:
+def _look_at(
+    watch: Watch, home: Home, scenes: Iterable[Scene], now: datetime, good_for: float
+) -> dict[Scene, Shown | InvalidInput]:
     """How each scene looks now; one snapshot serves them all."""
-    snapshot = take_snapshot(home, now)
+    snapshot, orders = watch.look(home, now, good_for), watch.orders.look(home, now)
+    news = watch.incidents.look(home, now)
     screens: dict[View, Screen | InvalidInput] = {}
     shown: dict[Scene, Shown | InvalidInput] = {}
     for scene in scenes:
         if scene.view not in screens:
             try:
-                screens[scene.view] = look(home, scene.view, snapshot)
+                screens[scene.view] = look(home, scene.view, snapshot, orders, news)
             except InvalidInput as error:
                 screens[scene.view] = error
         screen = screens[scene.view]
@@ -178,28 +252,27 @@ def _look_at(home: Home, scenes: Iterable[Scene], now: datetime) -> dict[Scene, 
     return shown
 
 
-def page_event(shown: Shown, told: Parts | None) -> bytes:
-    """What a page must know: all of it if it was told nothing, else what has changed since."""
-    parts = shown.parts
-    old_parts, old_rows = (told.parts, told.rows) if told else ({}, {})
-    return _event(
-        "page",
-        {
-            "title": parts.title,
-            "level": parts.level,
-            "parts": {name: html for name, html in parts.parts.items() if old_parts.get(name) != html},
-            "rows": {name: html for name, html in parts.rows.items() if old_rows.get(name) != html},
-            "order": list(parts.rows),
-            "tail": shown.screen.tail,
-            "holes": shown.screen.holes,
-        },
-    )
+def page_event(shown: Shown, told: Shown | None, wall: dict[str, Any]) -> Event | None:
+    """What a page must know: all of it if it was told nothing, else what has changed since, if anything has."""
+    parts, screen = shown.parts, shown.screen
+    old_parts, old_rows = (told.parts.parts, told.parts.rows) if told else ({}, {})
+    news: dict[str, Any] = {
+        "parts": {name: html for name, html in parts.parts.items() if old_parts.get(name) != html},
+        "rows": {name: html for name, html in parts.rows.items() if old_rows.get(name) != html},
+        "wall": wall,
+    }
+    is_same = told is not None and (told.screen.tail, told.screen.holes) == (screen.tail, screen.holes)
+    if is_same and told is not None and not any(news.values()) and list(told.parts.rows) == list(parts.rows):
+        return None
+    about = {"title": parts.title, "level": parts.level, "order": list(parts.rows)}
+    return _event("page", {**about, **news, "tail": screen.tail, "holes": screen.holes})
 
 
-def trouble_event(error: Exception) -> bytes:
+def trouble_event(error: Exception) -> Event:
     """That the home cannot be looked at, and why."""
     return _event("trouble", {"detail": detail_of(error)})
 
 
-def _event(kind: str, data: object) -> bytes:
-    return f"event: {kind}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+def _event(kind: str, data: object) -> Event:
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return Event(f"event: {kind}\ndata: {text}\n\n".encode())

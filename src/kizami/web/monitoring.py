@@ -26,7 +26,9 @@ def readiness_routes(home_threads: HomeThreads, clock: Clock) -> list[BaseRoute]
 
 
 async def _metrics(home_threads: HomeThreads, clock: Clock, live: Live, request: Request) -> Response:
-    text = await home_threads.ask(lambda home: metrics_text(take_snapshot(home, clock.now()), live.pages))
+    text = await home_threads.ask(
+        lambda home: metrics_text(take_snapshot(home, clock.now()), live.pages, home.incident_log)
+    )
     if wants_openmetrics(request.headers.get("accept", "")):
         return Response(text + "# EOF\n", headers={"Content-Type": OPENMETRICS})
     return Response(text, headers={"Content-Type": PLAIN})

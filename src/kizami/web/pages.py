@@ -1,10 +1,11 @@
-"""The page itself, the way in with a token, and the choice of language."""
+"""The pages themselves, the way in with a token, and the choice of language."""
 
 from __future__ import annotations
 
 import math
+from datetime import datetime, timedelta
 from functools import partial
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -13,50 +14,105 @@ from starlette.routing import BaseRoute, Route
 from kizami.core.errors import KizamiError
 from kizami.core.ports import Clock
 from kizami.home.port import Home
-from kizami.home.snapshot import take_snapshot
 from kizami.web.home_threads import HomeThreads
 from kizami.web.problems import detail_of, status_of
-from kizami.web.security import SESSION_COOKIE, TLS_SESSION_COOKIE, Access, client_of, is_over_tls
+from kizami.web.security import PAGES, SESSION_COOKIE, TLS_SESSION_COOKIE, Access, client_of, is_over_tls
 from kizami.web.view.address import View, read_view
-from kizami.web.view.render import render, render_page
+from kizami.web.view.render import render, render_calendar, render_page
 from kizami.web.view.screen import Screen, look
 from kizami.web.view.words import LANGUAGES, Words, choose_language, words_in
+from kizami.web.wall.orders import Order
+from kizami.web.wall.watch import Watch
 
 _YEAR_SECONDS = 365 * 86_400
+# A page shows what other pages have just been told; a moment later it is told what is new.
+GOOD_FOR_SECONDS = 2.0
+# The first day that is counted as a whole, in any zone, is that of so long after the first moment.
+FIRST_DAY = timedelta(hours=25)
 
 
-def page_routes(home_threads: HomeThreads, clock: Clock, access: Access) -> list[BaseRoute]:
+def page_routes(home_threads: HomeThreads, clock: Clock, access: Access, watch: Watch) -> list[BaseRoute]:
     """The routes that answer with HTML."""
+    page = partial(_page, home_threads, clock, access, watch)
     return [
-        Route("/", partial(_page, home_threads, clock, access)),
+        Route("/", page),
+        Route("/targets/{metric:path}", page),
+        Route("/calendar", partial(_calendar, home_threads, clock, access, watch)),
         Route("/login", partial(_login, access), methods=["POST"]),
     ]
 
 
-async def _page(home_threads: HomeThreads, clock: Clock, access: Access, request: Request) -> Response:
+async def _page(
+    home_threads: HomeThreads, clock: Clock, access: Access, watch: Watch, request: Request
+) -> Response:
+    if early := _answer_early(access, request):
+        return early
     words, theme = words_for(request), theme_of(request)
-    if not access.lets_in(request.headers):
-        return HTMLResponse(render("login.html", words, theme, next=_here(request), problem=None), 401)
-    if request.query_params.get("lang") in LANGUAGES:
-        return _remember_language(request)
     try:
-        view = read_view(request.query_params)
-        screen = await home_threads.ask(partial(see, view=view, clock=clock))
-        return HTMLResponse(render_page(screen, words, theme))
+        view = read_view({**request.query_params, **request.path_params})
+        if "metric" in request.query_params:  # as addresses were when there was one page
+            return RedirectResponse(view.url(), 308)
+        screen = await home_threads.ask(partial(see, view=view, clock=clock, watch=watch))
+        if only := _only_target(screen):
+            return RedirectResponse(view.url(metric=only), 307)
+        reads_only = not access.may_act(request.headers)
+        page = render_page(screen, words, theme, str(request.base_url).rstrip("/"), reads_only)
+        return HTMLResponse(page)
     except KizamiError as error:
         return HTMLResponse(render("error.html", words, theme, detail=detail_of(error)), status_of(error))
 
 
-def see(home: Home, view: View, clock: Clock) -> Screen:
+def _only_target(screen: Screen) -> str | None:
+    """Who has one target wants to see it, and no list of one."""
+    names = list(screen.snapshot.targets)
+    is_plain = screen.status is None and not screen.view.search and not screen.view.condition
+    return names[0] if is_plain and len(names) == 1 and names[0].isprintable() else None
+
+
+async def _calendar(
+    home_threads: HomeThreads, clock: Clock, access: Access, watch: Watch, request: Request
+) -> Response:
+    if early := _answer_early(access, request):
+        return early
+    words, theme = words_for(request), theme_of(request)
+
+    def look_at(home: Home) -> tuple[list[Order], datetime | None, bool]:
+        now = clock.now()
+        since = home.counted_since(now)
+        first_slots = [target.first_slot for target in home.targets(recent=True)]
+        first = (
+            max(min(first_slots), since + FIRST_DAY) if since and first_slots else min(first_slots, default=None)
+        )
+        return watch.orders.look(home, now), first, since is not None
+
+    try:
+        orders, first_slot, is_cut = await home_threads.ask(look_at)
+    except KizamiError as error:
+        return HTMLResponse(render("error.html", words, theme, detail=detail_of(error)), status_of(error))
+    reads_only = not access.may_act(request.headers)
+    return HTMLResponse(render_calendar(words, theme, orders, first_slot, reads_only, is_cut))
+
+
+def _answer_early(access: Access, request: Request) -> Response | None:
+    """What is answered before anything is looked at: the way in, or a choice of language."""
+    if not access.lets_in(request.headers):
+        page = render("login.html", words_for(request), theme_of(request), next=_here(request), problem=None)
+        return HTMLResponse(page, 401)
+    return _remember_language(request) if request.query_params.get("lang") in LANGUAGES else None
+
+
+def see(home: Home, view: View, clock: Clock, watch: Watch) -> Screen:
     """What a view shows now."""
-    return look(home, view, take_snapshot(home, clock.now()))
+    now = clock.now()
+    orders, news = watch.orders.look(home, now), watch.incidents.look(home, now)
+    return look(home, view, watch.look(home, now, GOOD_FOR_SECONDS), orders, news, opens=True)
 
 
 async def _login(access: Access, request: Request) -> Response:
     form = parse_qs((await request.body()).decode("utf-8", "replace"))
     (onward,), (token,) = form.get("next", ["/"])[:1], form.get("token", [""])[:1]
-    # Only back to this page: an address of elsewhere begins with two slashes or a scheme.
-    onward = onward if onward.startswith("/?") else "/"
+    # Only back to a page of ours: an address of elsewhere begins with two slashes or a scheme.
+    onward = onward if PAGES.fullmatch(onward.partition("?")[0]) else "/"
     client = client_of(request, "page")
     if access.token is None:
         return RedirectResponse(onward, 303)
@@ -68,7 +124,7 @@ async def _login(access: Access, request: Request) -> Response:
     is_secure = is_over_tls(request)
     name = TLS_SESSION_COOKIE if is_secure else SESSION_COOKIE
     response.set_cookie(
-        name, access.session, max_age=_YEAR_SECONDS, secure=is_secure, httponly=True, samesite="strict"
+        name, access.session_of(token), max_age=_YEAR_SECONDS, secure=is_secure, httponly=True, samesite="strict"
     )
     return response
 
@@ -84,13 +140,17 @@ def _ask_again(request: Request, onward: str, wait_seconds: float = 0) -> Respon
 def _remember_language(request: Request) -> Response:
     """The choice goes into a cookie, so that the address stays the view alone and can be shared."""
     url = request.url.remove_query_params("lang")
-    response = RedirectResponse(f"/?{url.query}" if url.query else "/", 303)
+    response = RedirectResponse(f"{_path(request)}?{url.query}" if url.query else _path(request), 303)
     response.set_cookie("lang", request.query_params["lang"], max_age=_YEAR_SECONDS, samesite="lax")
     return response
 
 
 def _here(request: Request) -> str:
-    return f"/?{request.url.query}" if request.url.query else "/"
+    return f"{_path(request)}?{request.url.query}" if request.url.query else _path(request)
+
+
+def _path(request: Request) -> str:
+    return quote(request.url.path, safe="/:")
 
 
 def words_for(request: Request) -> Words:

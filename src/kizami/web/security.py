@@ -8,7 +8,7 @@ import logging
 import math
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -50,9 +50,12 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
+# What is opened by a link; whoever has no token is asked for it there.
+PAGES = re.compile(r"/(targets/.+|calendar)?")
 # Without a token: how it is, but nothing of what it has.
 _OPEN_PATHS = re.compile(r"/(healthz|readyz|login|static/.*)")
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::\d{1,5})?")
+_ORIGIN = re.compile(r"https?://(\*\.)?[A-Za-z0-9.-]+(:\d{1,5})?")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _READS_BY_POST = "/prometheus/"  # Grafana posts its queries
 
@@ -64,9 +67,12 @@ class Access:
     hosts: frozenset[str] = LOOPBACK_NAMES
     any_address: bool = False
     token: str | None = None
+    read_token: str | None = None  # whoever has this one may look and not act
+    frame_ancestors: tuple[str, ...] = ()
     # What a browser that knows the token keeps in its cookie, until the server ends. Nothing that follows from the
     # token: who could guess a session would have guessed the token, as often as he likes.
     session: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
+    read_session: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
     guesses: Guesses = field(default_factory=Guesses, repr=False, compare=False)
 
     def knows_host(self, header: str | None) -> bool:
@@ -78,23 +84,31 @@ class Access:
         return name in self.hosts or (self.any_address and is_address(name))
 
     def knows_token(self, token: str) -> bool:
-        """Whether it is the token, told in constant time."""
-        return self.token is not None and hmac.compare_digest(token.encode(), self.token.encode())
+        """Whether it is one of the tokens, told in constant time."""
+        return _is_one_of(token, self.token, self.read_token)
+
+    def session_of(self, token: str) -> str:
+        """What a browser that has shown the token keeps: with that for reading it may do no more than that."""
+        return self.session if _is_one_of(token, self.token) else self.read_session
 
     def lets_in(self, headers: Headers) -> bool:
         """Whether a request may see anything."""
         return self.token is None or self.has_bearer(headers) or self.has_session(headers)
 
+    def may_act(self, headers: Headers) -> bool:
+        """Whether a request may change anything: the token for reading does not do."""
+        if self.token is None:
+            return True
+        return _is_one_of(bearer_of(headers) or "", self.token) or _has_cookie(headers, self.session)
+
     def has_bearer(self, headers: Headers) -> bool:
-        """Whether a request carries the token itself."""
+        """Whether a request carries a token itself."""
         token = bearer_of(headers)
         return token is not None and self.knows_token(token)
 
     def has_session(self, headers: Headers) -> bool:
-        """Whether a browser has shown the token before."""
-        cookies = cookie_parser(headers.get("cookie", ""))
-        found = [cookies.get(name, "").encode() for name in (TLS_SESSION_COOKIE, SESSION_COOKIE)]
-        return any(hmac.compare_digest(session, self.session.encode()) for session in found)
+        """Whether a browser has shown a token before."""
+        return _has_cookie(headers, self.session) or _has_cookie(headers, self.read_session)
 
     def wait_seconds(self, client: Client) -> float:
         """How long no token of this client will be looked at, because too many were wrong."""
@@ -119,17 +133,43 @@ class Access:
         return False
 
 
-def access_for(host: str, token: str | None, allowed_hosts: Iterable[str] = ()) -> Access:
+def _is_one_of(token: str, *known: str | None) -> bool:
+    found = [hmac.compare_digest(token.encode(), each.encode()) for each in known if each is not None]
+    return any(found)
+
+
+def _has_cookie(headers: Headers, session: str) -> bool:
+    cookies = cookie_parser(headers.get("cookie", ""))
+    found = [cookies.get(name, "").encode() for name in (TLS_SESSION_COOKIE, SESSION_COOKIE)]
+    return any(hmac.compare_digest(each, session.encode()) for each in found)
+
+
+def access_for(
+    host: str,
+    token: str | None,
+    allowed_hosts: Iterable[str] = (),
+    *,
+    read_token: str | None = None,
+    frame_ancestors: Iterable[str] = (),
+) -> Access:
     """The access of a server that listens on `host`; any address but this machine's own asks for a token."""
-    if token is not None and (len(token) < MIN_TOKEN_LENGTH or not token.isascii() or not token.isprintable()):
-        raise ConfigurationError("token", f"must be at least {MIN_TOKEN_LENGTH} printable ASCII characters")
+    for each in (token, read_token):
+        if each is not None and (len(each) < MIN_TOKEN_LENGTH or not each.isascii() or not each.isprintable()):
+            raise ConfigurationError("token", f"must be at least {MIN_TOKEN_LENGTH} printable ASCII characters")
+    if read_token is not None and (token is None or token == read_token):
+        raise ConfigurationError("--read-token-env", "stands beside --token-env, with another token")
+    ancestors = tuple(frame_ancestors)
+    for origin in ancestors:
+        if not _ORIGIN.fullmatch(origin):
+            raise ConfigurationError("--frame-ancestor", f"{origin} is no origin; one is https://wiki.example.com")
     if token is None and not is_loopback(host):
         raise ConfigurationError(
             "--host", f"{host} is open to others: set a token and name its variable in --token-env"
         )
     names = {name.lower() for name in (host, *allowed_hosts)}
     unspecified = is_address(host) and ipaddress.ip_address(host).is_unspecified
-    return Access(LOOPBACK_NAMES | names, any_address=unspecified, token=token)
+    hosts = LOOPBACK_NAMES | names
+    return Access(hosts, unspecified, token, read_token, ancestors)
 
 
 def is_address(name: str) -> bool:
@@ -165,10 +205,12 @@ def is_foreign(headers: Headers) -> bool:
     return "origin" in headers and not is_same_origin(headers)
 
 
-def is_visit(request: Request) -> bool:
-    """Whether somebody follows a link to the page, and nobody puts it into a page of his own."""
+def is_visit(request: Request, may_be_framed: bool = False) -> bool:
+    """Whether somebody follows a link to a page, and nobody puts it into a page of his own unless that may be."""
+    is_page = request.method == "GET" and PAGES.fullmatch(request.url.path) is not None
+    places = ("document", "iframe") if may_be_framed else ("document",)
     modes = request.headers.get("sec-fetch-mode"), request.headers.get("sec-fetch-dest")
-    return request.method == "GET" and request.url.path == "/" and modes == ("navigate", "document")
+    return is_page and modes in [("navigate", place) for place in places]
 
 
 def client_of(request: Request, way: str) -> Client:
@@ -193,12 +235,29 @@ def _told_by_proxy(request: Request, header: str) -> str:
     return told[-1].rpartition(",")[2].strip() if told and is_near else ""
 
 
+def _acts(request: Request) -> bool:
+    path = request.url.path
+    return request.method not in _SAFE_METHODS and not path.startswith(_READS_BY_POST) and path != "/login"
+
+
+def headers_for(frame_ancestors: Sequence[str]) -> dict[str, str]:
+    """The headers of every answer; the sites that are named may show the page in a frame."""
+    if not frame_ancestors:
+        return HEADERS
+    policy = CONTENT_SECURITY_POLICY.replace(
+        "frame-ancestors 'none'", f"frame-ancestors {' '.join(frame_ancestors)}"
+    )
+    kept = {name: value for name, value in HEADERS.items() if name != "X-Frame-Options"}
+    return {**kept, "Content-Security-Policy": policy, "Cross-Origin-Resource-Policy": "cross-origin"}
+
+
 class Guard:
     """ASGI middleware: refuses who may not come in, and puts the safe headers on every answer."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
         self._access = access
+        self._headers = headers_for(access.frame_ancestors)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -208,7 +267,7 @@ class Guard:
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                headers.update(HEADERS)
+                headers.update(self._headers)
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
@@ -222,10 +281,12 @@ class Guard:
             return problem(421, "the Host header names somebody else; use the address that kizami printed")
         if wait := self._wait_for_bearer(request):
             return refuse_for(wait)
-        if not self._access.lets_in(headers) and not _OPEN_PATHS.fullmatch(path) and path != "/":
+        if not self._access.lets_in(headers) and not _OPEN_PATHS.fullmatch(path) and not PAGES.fullmatch(path):
             response = problem(401, "a token is needed: send it as `Authorization: Bearer …`")
             response.headers["WWW-Authenticate"] = 'Bearer realm="kizami"'
             return response
+        if _acts(request) and self._access.lets_in(headers) and not self._access.may_act(headers):
+            return problem(403, "this token may only look; an action needs the full one")
         if self._access.has_bearer(headers) or self._is_own(request):
             return None
         return problem(403, "a page of another site asks; open the dashboard's own page, or send its token")
@@ -244,7 +305,7 @@ class Guard:
     def _is_own(self, request: Request) -> bool:
         """Whether our own page asks, or no page at all; an action must come from our own."""
         if request.method in _SAFE_METHODS or request.url.path.startswith(_READS_BY_POST):
-            return not is_foreign(request.headers) or is_visit(request)
+            return not is_foreign(request.headers) or is_visit(request, bool(self._access.frame_ancestors))
         return is_same_origin(request.headers) and not is_foreign(request.headers)
 
 

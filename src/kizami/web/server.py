@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from kizami.core.ports import Clock
 from kizami.home.port import Home
@@ -11,7 +11,7 @@ from kizami.platform.http_server import HttpServer
 from kizami.web import DEFAULT_HOST, DEFAULT_PORT
 from kizami.web.application import MAX_CONNECTIONS, dashboard
 from kizami.web.live import TICK_SECONDS
-from kizami.web.security import access_for
+from kizami.web.security import Access, access_for
 
 
 class DashboardServer(HttpServer):
@@ -27,11 +27,11 @@ class DashboardServer(HttpServer):
         port: int = DEFAULT_PORT,
         *,
         token: str | None = None,
-        allowed_hosts: Iterable[str] = (),
+        access: Access | None = None,
         clock: Clock | None = None,
         look_seconds: float = TICK_SECONDS,
     ) -> None:
-        application = dashboard(open_home, access_for(host, token, allowed_hosts), clock, look_seconds)
+        application = dashboard(open_home, access or access_for(host, token), clock, look_seconds)
         super().__init__(
             application,
             host,

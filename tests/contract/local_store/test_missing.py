@@ -7,16 +7,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kizami.core.coverage import Span, find_gaps
 from kizami.core.epoch import from_seconds, to_ms, to_seconds
 from kizami.core.sender import message_for_slot
+from kizami.core.slots import INTERVALS, floor_to_slot, shift
 from kizami.core.targets.target import Target
 from kizami.local.store import statements
 from kizami.local.store.backfill_queue import BackfillQueue
 from kizami.local.store.database import open_database, transaction
+from kizami.local.store.history.sealing import seal_closed
 from kizami.local.store.metrics import register_targets
 from kizami.local.store.missing import count_pending, find_missing
 from kizami.local.store.reader import Reader
@@ -131,7 +133,82 @@ def test_over_any_span_it_finds_what_the_plain_way_finds(path: Path, first: int,
         assert find_missing(reader, {"calls": span}).get("calls", []) == plain
 
 
+@given(
+    interval=st.sampled_from([each for each in INTERVALS if each >= 60]),
+    stored=st.sets(st.integers(0, 60)),
+    first=st.integers(-3, 30),
+    length=st.integers(0, 60),
+)
+@settings(max_examples=25, deadline=None)
+def test_of_intervals_that_tile_no_bucket_it_finds_what_the_plain_way_finds(
+    tmp_path_factory: pytest.TempPathFactory, interval: int, stored: set[int], first: int, length: int
+) -> None:
+    start = floor_to_slot(T0, interval)
+    path = tmp_path_factory.mktemp("slow") / "kizami.db"
+    connection = open_database(path, create=True)
+    with transaction(connection):
+        slow = Target(name="slow", interval_seconds=interval)
+        number = register_targets(connection, [slow], T0)["slow"].id
+        slots = [to_seconds(start) + each * interval for each in sorted(stored)]
+        statements.store(connection, [StoredRow(slot, number, 1, 0, 0, 1, False) for slot in slots])
+    connection.close()
+    begin = shift(start, first * interval)
+    span = Span(begin, shift(begin, length * interval), interval)
+    with Reader.opened(path) as reader:
+        plain = list(find_gaps(span, [from_seconds(slot) for slot in slots]))
+        assert find_missing(reader, {"slow": span}).get("slow", []) == plain
+        assert reader.completeness({"slow": span})["slow"].missing == sum(gap.slots for gap in plain)
+        assert [record.slot for record in reader.records("slow", span.start, span.end)] == [
+            slot for slot in map(from_seconds, slots) if span.start <= slot < span.end
+        ]
+        assert reader.newest_slots() == ({"slow": from_seconds(slots[-1])} if slots else {})
+
+
 def test_what_is_on_the_queue_is_counted_within_the_span_only(reader: Reader) -> None:
     assert count_pending(reader, {"calls": Span(at(0), at(SLOTS), 5)}) == {"calls": 1}
     assert count_pending(reader, {"calls": Span(at(0), at(105), 5)}) == {}
     assert count_pending(reader, {"silent": Span(at(0), at(SLOTS), 5)}) == {}
+
+
+def test_rows_of_an_interval_before_do_not_fill_what_follows(tmp_path: Path) -> None:
+    """Every 5 s for half of a bucket gives as many rows as every 10 s for all of it."""
+    path, middle = tmp_path / "kizami.db", datetime(2025, 12, 2, 10, 5, tzinfo=UTC)
+    connection = open_database(path, create=True)
+    with transaction(connection):
+        calls = register_targets(connection, [CALLS], T0)["calls"].id
+        slots = range(to_seconds(middle) - 300, to_seconds(middle), 5)
+        statements.store(connection, [StoredRow(slot, calls, 1, 1000 * slot, 0, 1, False) for slot in slots])
+    connection.close()
+    with Reader.opened(path) as reader:
+        (gap,) = find_missing(reader, {"calls": Span(middle, middle + timedelta(seconds=300), 10)})["calls"]
+    assert (gap.start, gap.slots) == (middle, 30)
+
+
+def test_what_a_sealed_span_lacks_is_known_without_asking_for_each_of_its_slots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A day of hundreds of targets with a hole in each hour is millions of slots."""
+    path, hour = tmp_path / "kizami.db", T0.replace(hour=9, minute=0)
+    connection = open_database(path, create=True)
+    with transaction(connection):
+        number = register_targets(connection, [CALLS], hour)["calls"].id
+        slots = [to_seconds(shift(hour, 5 * n)) for n in range(1440) if n % 720 not in (100, 101)]
+        statements.store(connection, [StoredRow(slot, number, 1, slot * 1000, 0, 1, False) for slot in slots])
+    for _ in seal_closed(connection, to_seconds(hour) + 86_400, 0):
+        pass
+    connection.close()
+    looked_up: list[int] = []
+    without_sealed = Reader.without_sealed
+
+    def counting(reader: Reader, rows: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
+        looked_up.append(len(rows))
+        return without_sealed(reader, rows)
+
+    monkeypatch.setattr(Reader, "without_sealed", counting)
+    with Reader.opened(path) as reader:
+        found = find_missing(reader, {"calls": Span(hour, shift(hour, 7200), 5)})
+    assert [(gap.start, gap.slots) for gap in found["calls"]] == [
+        (shift(hour, 500), 2),
+        (shift(hour, 4100), 2),
+    ]
+    assert sum(looked_up) == 0

@@ -14,7 +14,7 @@ from kizami.core.errors import InvalidInput
 from kizami.core.targets.target import Target
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.metrics import register_targets
-from kizami.local.store.pauses import PauseWatch, pause_metric, paused_metrics, resume_metric
+from kizami.local.store.pauses import PAUSED, PauseWatch, pause_metric, paused_metrics, resume_metric
 
 NOW = datetime(2025, 12, 2, 10, 0, 0, 123_000, tzinfo=UTC)
 CONFIG = Config((Target(name="calls"), Target(name="orders"), Target(name="off", enabled=False)))
@@ -95,3 +95,9 @@ def test_without_a_database_nothing_is_paused_and_it_is_looked_for_again(tmp_pat
     assert enabled(watch.new_config()) == ["calls"]
     connection.close()
     watch.close()
+
+
+def test_where_nothing_is_paused_no_metric_is_looked_at(connection: apsw.Connection) -> None:
+    """It is asked every second, of thousands of metrics."""
+    steps = [detail for *_, detail in connection.execute(f"EXPLAIN QUERY PLAN {PAUSED}")]
+    assert steps[0] == "SCAN pauses"

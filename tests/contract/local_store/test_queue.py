@@ -186,6 +186,12 @@ class TestClocks:
         assert len(statements.of_line(connection, RETRY, 1, soon_ms, 10)) == 2
 
 
+_TWO_METRICS = """
+INSERT INTO metrics (id, name, interval_seconds, lag_seconds, step_seconds, first_slot)
+VALUES (1, 'calls', 5, 5, 5, 0), (2, 'others', 5, 5, 5, 0)
+"""
+
+
 class TestLines:
     """Which retried and backfilled messages are handed out: every host has lines of its own."""
 
@@ -235,11 +241,11 @@ class TestLines:
     def test_beyond_what_a_host_may_have_waiting_its_oldest_are_dead_letters(
         self, connection: apsw.Connection, dead_letters: DeadLetters
     ) -> None:
-        connection.execute("INSERT INTO metrics VALUES (1, 'calls', 5, 5, 5, 0), (2, 'others', 5, 5, 5, 0)")
+        connection.execute(_TWO_METRICS)
         self.filled(connection, hanging=300)
         statements.fail(connection, [FailedRow(0, 1, 0, 3, "no whole answer within 10 s")])
         lines = self.lines(Rooms({1: "hangs", 2: "healthy"}, {}, waiting=200))
-        lines.bury_overflow(connection, 10_000)
+        lines.clear(connection, 10_000)
         letters = dead_letters.newest()
         assert sorted(to_seconds(letter.slot) for letter in letters) == [5 * n for n in range(100)]
         assert {letter.metric for letter in letters} == {"calls"}
@@ -250,6 +256,19 @@ class TestLines:
             "its last error: no whole answer within 10 s"
         )
         assert statements.retried_by_metric(connection) == {1: 200, 2: 9}
+
+    def test_what_can_only_be_asked_for_live_is_dropped_when_its_time_is_over(
+        self, connection: apsw.Connection, dead_letters: DeadLetters
+    ) -> None:
+        connection.execute(_TWO_METRICS)
+        self.filled(connection, hanging=300)
+        rooms = Rooms({1: "hangs", 2: "healthy"}, {}, waiting=1000)
+        rooms.over[1] = 10
+        self.lines(rooms).clear(connection, 110_000)
+        left = connection.execute("SELECT min(slot), count(*) FROM messages WHERE metric_id = 1").fetchone()
+        assert left == (105, 300 - 21)
+        assert statements.retried_by_metric(connection)[2] == 9
+        assert dead_letters.newest() == []
 
 
 def open_empty() -> apsw.Connection:
@@ -299,6 +318,64 @@ def test_only_a_request_that_was_sent_counts(connection: apsw.Connection) -> Non
     statements.hand_out(connection, statements.of_line(connection, BACKFILL, 1, 20, 10), 21)
     statements.give_back(connection, [ReturnedRow(0, 1, 20)], asked=True)
     assert statements.of_line(connection, BACKFILL, 1, 20, 10) == [TakenMessage(0, 1, 5, BACKFILL, 0, 1)]
+
+
+def test_what_a_dead_daemon_held_is_visible_again_and_counts_as_little_as_before(
+    connection: apsw.Connection,
+) -> None:
+    statements.send(connection, [planned(0, due_ms=100), planned(5, due_ms=9000)], LIVE, 0)
+    statements.hand_out(connection, statements.live_by(connection, 9000, 10), 1 << 50)
+    statements.release_all(connection, 1000)
+    rows = list(connection.execute("SELECT slot, held, visible_ms, receives FROM messages ORDER BY slot"))
+    assert rows == [(0, 0, 1000, 0), (5, 0, 9000, 0)]
+
+
+def test_only_what_is_handed_out_can_be_given_back(connection: apsw.Connection) -> None:
+    """It was settled meanwhile, or taken off the queue and planned anew: then it is another message."""
+    statements.send(connection, [planned(0, due_ms=9000)], LIVE, 0)
+    statements.give_back(connection, [ReturnedRow(0, 1, 1)], asked=True)
+    assert list(connection.execute("SELECT visible_ms, receives FROM messages")) == [(9000, 0)]
+
+
+def test_a_failed_message_is_live_no_more_and_keeps_the_higher_count(connection: apsw.Connection) -> None:
+    statements.send(connection, [planned(0, due_ms=0)], LIVE, 0)
+    statements.fail(connection, [FailedRow(0, 1, 500, 3, "status 500")])
+    statements.fail(connection, [FailedRow(0, 1, 700, 2, "status 502")])
+    rows = list(connection.execute("SELECT priority, visible_ms, receives, last_error, held FROM messages"))
+    assert rows == [(RETRY, 700, 3, "status 502", 0)]
+
+
+def test_live_messages_come_longest_due_first_and_no_more_than_wanted(connection: apsw.Connection) -> None:
+    statements.send(connection, [planned(5 * n, due_ms=1000 - n) for n in range(10)], LIVE, 0)
+    assert [taken.slot for taken in statements.live_by(connection, 1000, 3)] == [45, 40, 35]
+    assert statements.live_by(connection, 990, 10) == []
+
+
+def test_retried_messages_of_a_metric_that_is_not_planned_go_and_others_stay(connection: apsw.Connection) -> None:
+    for priority, slots in ((RETRY, (0, 5)), (BACKFILL, (10, 15))):
+        statements.send(connection, [planned(slot, 1 + slot % 2) for slot in slots], priority, 0)
+    statements.drop_unplanned(connection, {(1, 5, 5000)}, NOW_MS)
+    assert on_the_queue(connection) == [0, 10]
+
+
+def test_late_live_messages_become_backfill_and_those_in_time_do_not(connection: apsw.Connection) -> None:
+    statements.send(connection, [planned(0, due_ms=99), planned(5, due_ms=100)], LIVE, 0)
+    statements.demote_late(connection, 100)
+    assert list(connection.execute("SELECT slot, priority FROM messages ORDER BY slot")) == [
+        (0, BACKFILL),
+        (5, LIVE),
+    ]
+
+
+def test_a_planned_moment_takes_the_place_of_backfill_that_was_asked_for_too_early(
+    connection: apsw.Connection,
+) -> None:
+    rows = [planned(0, due_ms=9000), planned(5, due_ms=9000), planned(10, due_ms=50)]
+    statements.send(connection, rows, BACKFILL, 0)
+    statements.hand_out(connection, [TakenMessage(5, 1, 5, BACKFILL, 9000, 0)], 9000)
+    statements.send(connection, [row._replace(due_ms=9500) for row in rows], LIVE, 100)
+    found = list(connection.execute("SELECT slot, priority, due_ms FROM messages ORDER BY slot"))
+    assert found == [(0, LIVE, 9500), (5, BACKFILL, 9000), (10, BACKFILL, 50)]
 
 
 def test_the_depth_tells_waiting_delayed_in_flight_and_dead_apart(

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kizami.core.coverage import Span, find_gaps
+from kizami.core.coverage import Span, due_span, find_gaps
 from kizami.core.epoch import to_ms, to_seconds
 from kizami.core.errors import StoreError
 from kizami.core.sender import message_for_slot
@@ -90,6 +90,28 @@ def test_with_another_interval_only_slots_that_begin_later_are_expected(tmp_path
 
 def test_the_newest_slot_of_each_metric(reader: Reader) -> None:
     assert reader.newest_slots() == {"calls": at(719), "errors": at(710)}
+
+
+@pytest.mark.parametrize(
+    ("interval", "lag"), [(3600, 3600), (86_400, 86_400), (5, 2_678_400), (86_400, 2_678_400)]
+)
+def test_the_newest_slot_and_the_lateness_of_a_long_interval_or_lag(
+    tmp_path: Path, interval: int, lag: int
+) -> None:
+    target = Target(name="slow", interval_seconds=interval, lag_seconds=lag, catch_up_seconds=0)
+    newest = due_span(target, T0 - timedelta(days=40), T0).end - timedelta(seconds=interval)
+    connection = open_database(tmp_path / "kizami.db", create=True)
+    with transaction(connection):
+        known = register_targets(connection, [*TARGETS, target], T0 - timedelta(days=40))
+        slow, calls = to_seconds(newest), to_seconds(T0)
+        rows = [StoredRow(slow - back * interval, known["slow"].id, 1, 0, 7, 1, False) for back in (0, 1)]
+        statements.store(connection, [*rows, StoredRow(calls, known["calls"].id, 1, 0, 9, 1, False)])
+    connection.close()
+    with Reader.opened(tmp_path / "kizami.db") as reader:
+        assert reader.newest_slots() == {"calls": T0, "slow": newest}
+        due = newest + timedelta(seconds=lag)
+        told = reader.lateness(due, due + timedelta(minutes=10))
+        assert (told.polls >= 1, told.p50_ms) == (True, 7)
 
 
 def test_records_are_those_of_the_range_with_how_they_came_about(reader: Reader) -> None:

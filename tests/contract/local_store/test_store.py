@@ -11,12 +11,13 @@ import apsw
 import pytest
 
 from fakes.sqlite_records import SqliteRecords
+from kizami.core.epoch import to_ms, to_seconds
 from kizami.core.errors import StoreError
 from kizami.core.messages import MetricRecord
 from kizami.core.ports import PutOutcome
 from kizami.local.daemon_lock import AlreadyRunning, sole_daemon
 from kizami.local.store import database
-from kizami.local.store.database import open_database
+from kizami.local.store.database import LOG_BYTES, open_database
 from kizami.local.store.schema import MIGRATIONS
 
 SLOT = datetime(2025, 12, 2, 10, 23, 5, tzinfo=UTC)
@@ -73,26 +74,27 @@ def test_records_survive_closing_and_opening_again(store: SqliteRecords, path: P
     again.close()
 
 
-def test_a_negative_count_is_refused_as_a_store_error(store: SqliteRecords) -> None:
-    with pytest.raises(StoreError):
-        store.put_if_absent(record(count=-1))
-    assert store.put_if_absent(record(count=1)) is PutOutcome.STORED
-
-
 def test_the_file_itself_refuses_to_change_a_stored_slot(store: SqliteRecords, path: Path) -> None:
     store.put_if_absent(record())
     with pytest.raises(apsw.ConstraintError, match="never changes"):
         open_database(path).execute("UPDATE slots SET count = 9")
 
 
+def make_old(path: Path, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of an earlier version with the one record."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(database, "MIGRATIONS", MIGRATIONS[:version])
+        connection = open_database(path, create=True)
+    slot, collected = to_seconds(SLOT), to_ms(LATER)
+    connection.execute("INSERT INTO metrics VALUES (0, 'ai_response_count', 5, 0, 5, ?)", (slot,))
+    connection.execute("INSERT INTO slots VALUES (?, 0, 7, ?, 0, 1, 0)", (slot, collected))
+    connection.close()
+
+
 def test_a_file_of_the_first_version_is_brought_up_to_date_with_its_rows(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "MIGRATIONS", MIGRATIONS[:1])
-    old = SqliteRecords(path, create=True)
-    old.put_if_absent(record())
-    old.close()
-    monkeypatch.undo()
+    make_old(path, 1, monkeypatch)
     new = SqliteRecords(path)
     assert list(new.query("ai_response_count", SLOT, LATER)) == [record()]
     new.close()
@@ -100,6 +102,71 @@ def test_a_file_of_the_first_version_is_brought_up_to_date_with_its_rows(
     assert connection.execute("PRAGMA user_version").get == len(MIGRATIONS)
     assert connection.execute("SELECT count(*) FROM points").get == 0
     connection.close()
+
+
+def test_a_file_of_a_newer_version_is_refused_and_left_as_it_is(path: Path) -> None:
+    connection = open_database(path, create=True)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="made by a newer kizami"):
+        open_database(path)
+    assert path.read_bytes() == before
+
+
+@pytest.fixture
+def old_path(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file of version 3, in which a count could not be negative, with a record."""
+    make_old(path, 3, monkeypatch)
+    assert refuses_negative(path)
+    return path
+
+
+def refuses_negative(path: Path) -> bool:
+    """Whether a file that is not brought up to date refuses a count below 0."""
+    connection = apsw.Connection(str(path))
+    try:
+        connection.execute("INSERT INTO slots VALUES (5, 0, -3, 0, 0, 1, 0)")
+    except apsw.ConstraintError:
+        return True
+    finally:
+        connection.close()
+    return False
+
+
+def test_a_count_may_be_negative_once_an_older_file_is_brought_up_to_date(old_path: Path) -> None:
+    new = SqliteRecords(old_path)
+    new.put_if_absent(record(SLOT + timedelta(seconds=5), count=-3))
+    new.close()
+    again = SqliteRecords(old_path)
+    assert [each.count for each in again.query("ai_response_count", SLOT, LATER)] == [7, -3]
+    again.close()
+    connection = open_database(old_path)
+    assert connection.execute("PRAGMA integrity_check").get == "ok"
+    assert connection.execute("PRAGMA writable_schema").get == 0
+    with pytest.raises(apsw.ConstraintError, match="never changes"):
+        connection.execute("UPDATE slots SET count = 9")
+    connection.close()
+
+
+def test_who_has_the_file_open_meanwhile_sees_the_new_version(old_path: Path) -> None:
+    other = apsw.Connection(str(old_path))
+    SqliteRecords(old_path).close()
+    other.execute("INSERT INTO slots SELECT slot + 5, metric_id, -3, collected_ms, 0, 1, 0 FROM slots")
+    assert other.execute("SELECT min(count), decimals FROM slots, metrics").fetchall() == [(-3, 0)]
+    other.close()
+
+
+def test_a_change_of_version_that_is_cut_short_leaves_the_file_as_it_was(
+    old_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "MIGRATIONS", (*MIGRATIONS[:3], MIGRATIONS[3] + "SELECT * FROM no_such_table;"))
+    with pytest.raises(StoreError, match="no_such_table"):
+        open_database(old_path)
+    assert refuses_negative(old_path)
+    monkeypatch.undo()
+    SqliteRecords(old_path).close()
+    assert not refuses_negative(old_path)
 
 
 def test_a_log_that_another_database_has_left_behind_is_not_taken_for_the_new_ones(
@@ -209,3 +276,15 @@ def test_a_copy_that_somebody_writes_to_is_waited_for(path: Path, lock: str) -> 
     connection.close()
     release.join()
     other.close()
+
+
+def test_every_connection_keeps_what_is_acknowledged_and_lets_the_log_shrink(
+    path: Path, store: SqliteRecords
+) -> None:
+    connection = open_database(path)
+    pragmas = {
+        name: connection.execute(f"PRAGMA {name}").get
+        for name in ("synchronous", "journal_size_limit", "journal_mode")
+    }
+    connection.close()
+    assert pragmas == {"synchronous": 2, "journal_size_limit": LOG_BYTES, "journal_mode": "wal"}

@@ -31,7 +31,7 @@ from kizami.aggregation.points import point_day
 from kizami.aggregation.signing import ApiKey, sign
 from kizami.core.collector import Request, Response
 from kizami.core.errors import ApiUnreachable, ConfigurationError, StoreError
-from kizami.core.targets.target import SecretReference
+from kizami.core.targets.references import SecretReference
 
 ITEM = '{"CompanyId": "acme", "UpdateAt": "%s", "LockOwner": "%s", "LockRun": "%s"}'
 REQUEST = '{"url": "https://users.example.com/v1/users", "company_id": "acme", "timestamp": 1764644400}'

@@ -9,7 +9,7 @@ import pytest
 from kizami.aggregation.messages import AggregationMessage, read_message, write_message
 from kizami.aggregation.signing import ApiKey
 from kizami.core.errors import InvalidInput
-from kizami.core.targets.target import SecretReference
+from kizami.core.targets.references import SecretReference
 
 CANARY = "canary-4f1d"
 

@@ -26,7 +26,8 @@ from kizami.aggregation.stores.sqlite import SqliteLockStore, SqlitePointStore
 from kizami.aggregation.users_api import API_TIMEOUT_SECONDS
 from kizami.core.config import parse_config
 from kizami.core.errors import ConfigurationError
-from kizami.core.targets.target import MOCK_API_URL, SecretReference
+from kizami.core.targets.references import SecretReference
+from kizami.core.targets.target import MOCK_API_URL
 from kizami.local.store.database import open_database
 from kizami.mock_api.server import MockServer
 from kizami.mock_api.users import users_key

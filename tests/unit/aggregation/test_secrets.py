@@ -20,7 +20,7 @@ from kizami.aggregation.signing import ApiKey, sign
 from kizami.core.collector import Response
 from kizami.core.errors import ApiPayloadError, ApiUnreachable, ConfigurationError, StoreError
 from kizami.core.redaction import HIDDEN
-from kizami.core.targets.target import SecretReference
+from kizami.core.targets.references import SecretReference
 
 # A key with everything in it that a URL, JSON, a repr or a query writes differently.
 KEY = "canary/ké y+&%\"'\\4f1d"

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import boto3
@@ -58,12 +58,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> int:
     """The function's time, which stands still: a day that ended in the middle would be another test."""
     moment = int(time.time())
 
-    class StandingStill(datetime):
-        @classmethod
-        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
-            return datetime.fromtimestamp(moment, tz)
-
-    monkeypatch.setattr("kizami.aws.aggregation.datetime", StandingStill)
+    monkeypatch.setattr("kizami.aws.client.machine.now", lambda: datetime.fromtimestamp(moment, UTC))
     return moment
 
 
@@ -492,7 +487,7 @@ def test_an_api_behind_a_gateway_gets_the_gateways_key_too_and_no_log_shows_it(
 def test_a_secrets_manager_that_does_not_answer_is_007(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL_SECRETSMANAGER", faults.refused_url())
+    monkeypatch.setenv("AWS_ENDPOINT_URL_SECRETS_MANAGER", faults.refused_url())
     with FaultServer(answering()) as server:
         assert run(server, monkeypatch, by_reference("acme/key")) == [{"itemIdentifier": "message-0"}]
     assert (

@@ -16,7 +16,7 @@ from kizami.aws import aggregation_dispatcher as dispatcher
 from kizami.aws.aggregation_dispatcher import handler
 from kizami.aws.store.sqs_queue import sqs_client
 from kizami.core.errors import ConfigurationError, QueueError, StoreError
-from kizami.core.targets.target import SecretReference
+from kizami.core.targets.references import SecretReference
 
 
 @pytest.fixture(autouse=True)

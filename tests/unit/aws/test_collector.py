@@ -6,6 +6,7 @@ import json
 import re
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -91,8 +92,8 @@ def test_a_message_that_comes_a_moment_too_soon_is_waited_for(
     table: str, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept: list[float] = []
-    monkeypatch.setattr("kizami.aws.collector.sleep", slept.append)
-    monkeypatch.setattr("kizami.aws.collector.seconds_until_due", lambda *_: 0.75)
+    monkeypatch.setattr("kizami.aws.client.machine.sleep", slept.append)
+    monkeypatch.setattr("kizami.core.collector.seconds_until_due", lambda *_: 0.75)
     with FaultServer(faults.answer(7)) as server:
         assert collect(server, monkeypatch) == {"batchItemFailures": []}
     assert slept == [0.75]
@@ -342,8 +343,9 @@ def test_collector_error_an_invalid_answer_is_logged_and_raised(
 @pytest.mark.parametrize(
     ("behaviour", "problem"),
     [
-        (faults.huge_body, "longer than 65536 bytes"),
-        (faults.gzip_bomb, "encoded as 'gzip', which was not asked for"),
+        (faults.huge_body, "longer than 1048576 bytes"),
+        (faults.gzip_bomb, "longer than 1048576 bytes"),
+        (faults.encoded_and_late, "encoded as 'br', which was not asked for"),
     ],
 )
 def test_collector_error_a_refused_body_says_why(
@@ -578,13 +580,17 @@ def test_settings_invalid_ones_are_logged_and_raised_by_name_without_their_secre
 def test_requirement_7_4_the_collector_logs_its_operations_with_timestamps_and_parameters(
     table: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_LOG_LEVEL", "DEBUG")
     with FaultServer(faults.answer(7)) as server:
         collect(server, monkeypatch)
     calling, stored = log_lines(capsys)
     assert (calling["event"], calling["url"]) == ("api.called", f"{server.url}/response_count")
     assert (stored["event"], stored["slotTime"], stored["count"]) == ("slot.stored", "2025-12-02T10:23:00Z", 7)
+    assert (calling["level"], stored["level"]) == (
+        "DEBUG",
+        "INFO",
+    )  # one line an invocation, unless all are asked for
     for line in (calling, stored):
-        assert line["level"] == "INFO"
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["timestamp"])
         assert (line["from"], line["to"]) == ("2025-12-02T10:23:00Z", "2025-12-02T10:23:05Z")
         assert (line["metric"], line["messageId"]) == ("ai_response_count", "message-0")
@@ -613,3 +619,19 @@ def test_no_query_of_the_base_url_and_no_credential_shows_in_logs_or_exceptions(
             shown = repr(error)
         assert "tenant=canary-tenant" in server.requests[0].target
     assert "canary" not in capsys.readouterr().err + shown
+
+
+def test_several_values_of_one_answer_are_one_request_and_one_transaction(
+    table: str, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with FaultServer(faults.raw(b'{"a": 3, "b": 0.25}'), then=faults.raw(b'{"a": 9, "b": 9}')) as server:
+        values = 'values = { requests = "/a", cost = "/b" }\ndecimals = 2\nlag = 0'
+        (tmp_path / "kizami.toml").write_text(f'[[targets]]\nname = "usage"\nurl = "{server.url}"\n{values}\n')
+        monkeypatch.setenv("KIZAMI_CONFIG", "kizami.toml")
+        monkeypatch.setenv("LAMBDA_TASK_ROOT", str(tmp_path))
+        for _ in range(2):
+            message = ScheduleMessage(MESSAGE.window, "usage")
+            assert collect(server, monkeypatch, message) == {"batchItemFailures": []}
+        assert len(server.requests) == 2
+    found = {row["metricName"]["S"]: row["count"]["N"] for row in rows(table, moto_endpoint)}
+    assert found == {"usage/requests": "3", "usage/cost": "0.25"}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
+import boto3
 import pytest
 
 import fakes.fault_server as faults
@@ -12,6 +14,9 @@ from aws_here.lambda_events import LambdaContext, log_lines, scheduled_event, sq
 from aws_here.local_aws import create_metrics_table, dynamodb_at, lead_to
 from fakes.fault_server import Exchange, FaultServer
 from kizami.aws import collector, sender
+from kizami.core.errors import ApiStatusError, ApiUnreachable
+from kizami.core.messages import ScheduleMessage
+from kizami.core.slots import Window, floor_to_slot, format_instant, shift
 
 TARGETS = 1000
 
@@ -48,7 +53,35 @@ def test_the_sender_sends_the_minute_of_every_enabled_target_in_full_batches(
     assert {len(batch) for batch in batches} == {10}
     sent = {(json.loads(e["MessageBody"])["metric"], e["DelaySeconds"]) for batch in batches for e in batch}
     assert sent == {(f"m{number}", delay) for number in range(TARGETS) for delay in range(0, 60, 5)}
-    assert [line["event"] for line in log_lines(capsys)] == ["minute.planned", "messages.sent"]
+    assert [line["event"] for line in log_lines(capsys)] == ["messages.sent"]
+
+
+def test_the_collector_asks_a_target_of_any_shape_and_shows_no_secret(
+    config: Path, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lead_to(moto_endpoint, monkeypatch)
+    table = create_metrics_table(moto_endpoint)
+    monkeypatch.setenv("AI_METRICS_TABLE_NAME", table)
+    ssm = boto3.client("ssm", endpoint_url=moto_endpoint, region_name="us-east-1")
+    ssm.put_parameter(Name="/kizami/query-key", Value="canary&5", Type="SecureString", Overwrite=True)
+    body = json.dumps({"from": "2025-12-02T10:23:00Z", "to": "2025-12-02T10:23:05Z", "metric": "usage"})
+    with FaultServer(faults.raw(b'{"count": 8}'), then=faults.close_without_a_word) as server:
+        config.write_text(
+            target("usage", f"{server.url}/v1/{{from:%Y}}", "echo = false\nbody = '{\"to\": {to-1s:unix}}'")
+            + 'query = { at = "{from:unix_ms}", tag = ["a", "b"], key = "ssm:/kizami/query-key" }\n'
+        )
+        collector.handler(sqs_event(body), LambdaContext())
+        with pytest.raises(ApiUnreachable, match=r"^POST http://127\.0\.0\.1:\d+/v1/2025: ") as failure:
+            collector.handler(sqs_event(body), LambdaContext())
+        seen = server.requests[0]
+    assert seen.target == "/v1/2025?at=1764670980000&tag=a&tag=b&key=canary%265"
+    assert (seen.method, seen.body) == ("POST", b'{"to": 1764670984}')
+    assert seen.headers["content-type"] == "application/json"
+    rows = dynamodb_at(moto_endpoint).scan(TableName=table)["Items"]
+    assert "canary" not in json.dumps(rows), "the note of the failure has no secret either"
+    (row,) = [row for row in rows if not row["metricName"]["S"].startswith("#")]
+    assert (row["metricName"]["S"], row["count"]["N"]) == ("usage", "8")
+    assert "canary" not in capsys.readouterr().err + str(failure.value)
 
 
 def test_the_collector_asks_the_target_that_the_message_names(
@@ -63,5 +96,58 @@ def test_the_collector_asks_the_target_that_the_message_names(
         config.write_text(target("visits", visits.url) + target("orders", orders.url, 'interval = "10s"'))
         collector.handler(sqs_event(body), LambdaContext())
         assert (len(orders.requests), len(visits.requests)) == (1, 0)
-    (row,) = dynamodb_at(moto_endpoint).scan(TableName=table)["Items"]
+    rows = dynamodb_at(moto_endpoint).scan(TableName=table)["Items"]
+    assert "canary" not in json.dumps(rows), "the note of the failure has no secret either"
+    (row,) = [row for row in rows if not row["metricName"]["S"].startswith("#")]
     assert (row["metricName"]["S"], row["count"]["N"]) == ("orders", "3")
+
+
+@pytest.mark.parametrize(("interval", "minutes"), [("5m", {0, 5, 10}), ("1h", {0}), ("8m", {0, 8})])
+def test_a_long_interval_is_sent_at_its_ticks_alone(
+    config: Path, monkeypatch: pytest.MonkeyPatch, interval: str, minutes: set[int]
+) -> None:
+    config.write_text(target("slow", more=f'interval = "{interval}"'))
+    with FaultServer(take_all) as server:
+        lead_to(server.url, monkeypatch)
+        monkeypatch.setenv("QUEUE_URL", f"{server.url}/000000000000/queue")
+        events = {minute: scheduled_event(f"2025-12-02T00:{minute:02d}:37Z") for minute in range(12)}
+        sent = {minute for minute, event in events.items() if sender.handler(event, LambdaContext())["sent"]}
+    assert sent == minutes
+
+
+def test_an_api_that_can_only_say_now_is_asked_in_time_or_not_at_all(
+    config: Path, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lead_to(moto_endpoint, monkeypatch)
+    table = create_metrics_table(moto_endpoint)
+    monkeypatch.setenv("AI_METRICS_TABLE_NAME", table)
+    begun = floor_to_slot(datetime.now(UTC), 3600)
+    late, in_time = (Window.of_slot(shift(begun, -back), 3600) for back in (7200, 3600))
+    with FaultServer(faults.answer(3)) as api:
+        says_now = 'interval = "1h"\nbackfill = false\npath = "/n?from={from}&to={to}"'
+        config.write_text(target("queue", api.url, says_now))
+        messages = [ScheduleMessage(window, "queue") for window in (late, in_time)]
+        assert collector.handler(sqs_event(*messages), LambdaContext()) == {"batchItemFailures": []}
+        assert [request.query["from"] for request in api.requests] == [[format_instant(in_time.start)]]
+    rows = dynamodb_at(moto_endpoint).scan(TableName=table)["Items"]
+    assert "canary" not in json.dumps(rows), "the note of the failure has no secret either"
+    (row,) = [row for row in rows if not row["metricName"]["S"].startswith("#")]
+    assert row["slotTime"]["S"] == format_instant(in_time.start)
+    (missed,) = [line for line in log_lines(capsys) if line["event"] == "slot.missed"]
+    assert (missed["from"], missed["metric"]) == (format_instant(late.start), "queue")
+
+
+def test_what_failed_is_dropped_when_it_comes_back_too_late(
+    config: Path, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The queue delivers again after its visibility timeout: the slot is then the next one's."""
+    lead_to(moto_endpoint, monkeypatch)
+    monkeypatch.setenv("AI_METRICS_TABLE_NAME", create_metrics_table(moto_endpoint))
+    with FaultServer(faults.status(500)) as api:
+        config.write_text(target("queue", api.url, "interval = 60\nlag = 60\nbackfill = false"))
+        message = ScheduleMessage(Window.of_slot(shift(floor_to_slot(datetime.now(UTC), 60), -60), 60), "queue")
+        with pytest.raises(ApiStatusError):
+            collector.handler(sqs_event(message), LambdaContext())
+        monkeypatch.setattr(collector, "is_missed", lambda *_: True)
+        assert collector.handler(sqs_event(message), LambdaContext()) == {"batchItemFailures": []}
+        assert len(api.requests) == 1

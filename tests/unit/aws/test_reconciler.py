@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,13 +12,16 @@ import pytest
 
 from aws_here.lambda_events import LambdaContext, log_lines
 from aws_here.local_aws import create_metrics_table, create_queue, lead_to, sqs_at
+from kizami.aws.history.hour_totals import HourTotals
+from kizami.aws.history.keeping import hour_of
 from kizami.aws.reconciler import handler
 from kizami.aws.settings import packaged_config
 from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.aws.store.sqs_queue import SqsQueue
 from kizami.core.errors import ConfigurationError, StoreError
-from kizami.core.messages import MetricRecord, read_message
+from kizami.core.messages import MetricRecord, ScheduleMessage, read_message
 from kizami.core.slots import floor_to_slot, format_instant, slots_between
+from kizami.home.values import Bucket
 
 METRIC = "ai_response_count"
 
@@ -43,8 +47,6 @@ def queue_url(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def store(queue_url: str) -> DynamoDbMetricStore:
-    import os
-
     return DynamoDbMetricStore(os.environ["AI_METRICS_TABLE_NAME"])
 
 
@@ -63,10 +65,14 @@ def minutes_ago(minutes: float) -> datetime:
 
 def sent(endpoint: str, url: str) -> list[str]:
     """The slots asked for, in the order of their time."""
+    return sorted(format_instant(each.window.start) for each in sent_messages(endpoint, url))
+
+
+def sent_messages(endpoint: str, url: str) -> list[ScheduleMessage]:
     bodies: list[str] = []
     while messages := sqs_at(endpoint).receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
         bodies += [message["Body"] for message in messages]
-    return sorted(format_instant(read_message(body).window.start) for body in bodies)
+    return list(map(read_message, bodies))
 
 
 def published(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -147,6 +153,27 @@ def test_every_target_of_the_packaged_config_is_examined(
     assert line["LowestCoverage"] < line["Coverage"] < 100
 
 
+def test_several_values_are_asked_for_again_by_the_message_of_their_target(
+    queue_url: str,
+    store: DynamoDbMetricStore,
+    moto_endpoint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    values = 'values = { requests = "/a", cost = "/b" }'
+    (tmp_path / "kizami.toml").write_text(f'[[targets]]\nname = "usage"\nurl = "https://h"\n{values}\n')
+    monkeypatch.setenv("KIZAMI_CONFIG", "kizami.toml")
+    monkeypatch.setenv("LAMBDA_TASK_ROOT", str(tmp_path))
+    slots = [minutes_ago(5) + timedelta(seconds=5 * number) for number in range(3)]
+    # They are written one after the other: whoever is cut off in between has the first and lacks the last.
+    put(store, slots, "usage/requests")
+    put(store, [slots[0], slots[2]], "usage/cost")
+    handler({}, LambdaContext())
+    asked = sent_messages(moto_endpoint, queue_url)
+    assert {each.metric for each in asked} == {"usage"}
+    assert slots[1] in {each.window.start for each in asked}
+
+
 def test_a_table_that_cannot_be_read_fails_the_run_with_its_reason(
     queue_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -165,3 +192,36 @@ def test_a_packaged_configuration_that_is_no_text_is_named(tmp_path: Path) -> No
     (tmp_path / "kizami.toml").write_bytes(b"# caf\xe9")
     with pytest.raises(ConfigurationError, match=r"KIZAMI_CONFIG: .*kizami.toml: is not UTF-8 at byte 5"):
         packaged_config({"KIZAMI_CONFIG": "kizami.toml", "LAMBDA_TASK_ROOT": str(tmp_path)})
+
+
+@pytest.mark.parametrize("backfill", [True, False])
+def test_an_hours_slot_is_asked_for_again_unless_its_api_can_only_say_now(
+    queue_url: str,
+    moto_endpoint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    backfill: bool,
+) -> None:
+    table = 'name = "hourly"\nurl = "https://api.example.com"\ninterval = "1h"'
+    (tmp_path / "kizami.toml").write_text(f"[[targets]]\n{table}\nbackfill = {str(backfill).lower()}")
+    monkeypatch.setenv("LAMBDA_TASK_ROOT", str(tmp_path))
+    monkeypatch.setenv("KIZAMI_CONFIG", "kizami.toml")
+    monkeypatch.setattr("kizami.core.reconcile.is_turn", lambda *_: True)
+    newest = floor_to_slot(now() - timedelta(seconds=3660), 3600)
+    outcome = handler({}, LambdaContext())
+    assert outcome["missing"] == 1
+    assert sent(moto_endpoint, queue_url) == ([format_instant(newest)] if backfill else [])
+    (line,) = [line for line in log_lines(capsys) if line["event"] == "slots.missing"]
+    assert ("stay so: backfill = false" in line["message"]) is not backfill
+
+
+def test_a_single_target_has_totals_of_what_is_kept_no_more(
+    store: DynamoDbMetricStore, queue_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KIZAMI_KEEP_DAYS", "2")
+    hour = hour_of(now()) - timedelta(hours=60)
+    put(store, [hour, hour + timedelta(seconds=5), hour_of(now()) - timedelta(hours=3)])
+    handler({}, LambdaContext())
+    totals = HourTotals(os.environ["AI_METRICS_TABLE_NAME"])
+    assert totals.between(METRIC, hour, hour_of(now()), now()) == [Bucket(hour, 2, 1, 1, 2)]

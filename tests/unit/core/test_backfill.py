@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kizami.core.backfill import plan_backfill
+from kizami.core.backfill import plan_backfill, spread
 from kizami.core.coverage import Gap, Span, find_gaps
+from kizami.core.messages import ScheduleMessage
 from kizami.core.sender import message_for_slot, plan_minute
-from kizami.core.slots import shift
+from kizami.core.slots import Window, shift
 from kizami.core.targets.target import SEED_TARGET, Target
 
 START = datetime(2025, 12, 2, 10, 23, tzinfo=UTC)
@@ -45,3 +46,13 @@ def test_a_year_of_gaps_is_planned_as_it_is_taken() -> None:
 
 def test_without_gaps_there_is_nothing_to_ask() -> None:
     assert list(plan_backfill(SEED_TARGET, [])) == []
+
+
+def test_messages_are_spread_evenly_and_all_at_once_if_over_no_time() -> None:
+    messages = [ScheduleMessage(Window.of_slot(at(5 * number), 5)) for number in range(3000)]
+    for count, most, last in ((5, 300, 1), (1000, 300, 249), (3000, 300, 299), (3000, 0, 0)):
+        delays = [planned.delay_seconds for planned in spread(messages[:count], most)]
+        assert (delays[0], delays[-1]) == (0, last)
+        assert delays == sorted(delays)
+    assert [planned.message for planned in spread(messages, 300)] == messages
+    assert spread([], 300) == []

@@ -8,11 +8,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from kizami.core.answers.answer import Answer, parse_values
+from kizami.core.answers.values import Expression, parse_expression
 from kizami.core.collector import (
-    MAX_BODY_BYTES,
     Request,
     Response,
+    is_missed,
     plan_request,
+    read_count,
+    read_records,
     read_response,
     request_url,
     retry_after_seconds,
@@ -20,7 +24,8 @@ from kizami.core.collector import (
 from kizami.core.errors import ApiPayloadError, ApiStatusError, InvalidInput
 from kizami.core.messages import MetricRecord, ScheduleMessage, write_record
 from kizami.core.slots import Window, format_instant, shift
-from kizami.core.targets.target import SEED_TARGET, SecretReference, Target
+from kizami.core.targets.references import SecretReference
+from kizami.core.targets.target import SEED_TARGET, Target
 
 START = datetime(2025, 12, 2, 10, 23, tzinfo=UTC)
 WINDOW = Window(START, shift(START, 5))
@@ -90,8 +95,7 @@ class TestRequest:
         secret = SecretReference("env", "API_TOKEN")
         request = plan_request(MESSAGE, Target(headers={"Authorization": secret}, timeout_seconds=2.5))
         assert request.headers == {"Authorization": secret}
-        assert (request.timeout_seconds, request.max_body_bytes) == (2.5, MAX_BODY_BYTES)
-        assert request.max_body_bytes == 65_536
+        assert (request.timeout_seconds, request.max_body_bytes) == (2.5, 1_048_576)
         assert hash(request) == hash(plan_request(MESSAGE, Target(timeout_seconds=2.5)))
 
     def test_a_message_for_another_metric_is_refused(self) -> None:
@@ -203,13 +207,49 @@ class TestResponse:
             read_response(Response(200, answer(to=end)), MESSAGE, SEED_TARGET, NOW)
 
     def test_a_target_that_echoes_nothing_is_taken_at_its_word(self) -> None:
-        target = Target(name="cpu", echoes_window=False, count_pointer=("data", "0"))
+        target = Target(name="cpu", answer=Answer(echo=False, count=Expression(("data", "0"))))
         record = read_response(Response(200, b'{"data": [3]}'), ScheduleMessage(WINDOW, "cpu"), target, NOW)
         assert record == MetricRecord("cpu", START, 3, NOW)
 
     def test_a_target_that_must_echo_and_does_not_is_refused(self) -> None:
         with pytest.raises(ApiPayloadError, match=r"^from: is missing$"):
             read_response(Response(200, b'{"count": 3}'), MESSAGE, SEED_TARGET, NOW)
+
+    @pytest.mark.parametrize(("status", "body", "count"), [(204, b"", 0), (200, b'{"count": 3}', 3)])
+    def test_a_listed_204_without_a_body_is_zero(self, status: int, body: bytes, count: int) -> None:
+        target = Target(answer=Answer(status=(200, 204)))
+        assert read_count(Response(status, body), MESSAGE, target) == count
+
+    def test_an_empty_204_is_no_answer_where_the_window_must_be_echoed(self) -> None:
+        target = Target(answer=Answer(status=(200, 204), echo=True))
+        with pytest.raises(ApiPayloadError, match=r"^the body is not JSON"):
+            read_count(Response(204, b""), MESSAGE, target)
+
+    def test_an_unexpected_status_is_named_with_those_that_are_expected(self) -> None:
+        target = Target(answer=Answer(status=(200, 404)))
+        with pytest.raises(ApiStatusError, match=r"^status 204, expected 200 or 404$"):
+            read_count(Response(204, b""), MESSAGE, target)
+
+    def test_a_header_gives_the_value_and_the_body_is_not_looked_at(self) -> None:
+        target = Target(answer=Answer(count=parse_expression("header:X-Total-Count")))
+        assert plan_request(MESSAGE, target).wanted_headers == {"x-total-count"}
+        response = Response(200, b"<html>", headers={"x-total-count": " 1200 "})
+        assert read_count(response, MESSAGE, target) == 1200
+        with pytest.raises(ApiPayloadError, match=r"^header:X-Total-Count is missing$"):
+            read_count(Response(200, b"[]"), MESSAGE, target)
+
+    def test_several_values_of_one_answer_are_a_record_each(self) -> None:
+        values = parse_values({"requests": "/a", "errors": "sum(/b/*)"})
+        target = Target(name="usage", answer=Answer(values=values, decimals=1, status=(200, 204)))
+        message = ScheduleMessage(WINDOW, "usage")
+        found = read_records(Response(200, b'{"a": "1.5", "b": [1, 2]}'), message, target, NOW)
+        assert [(each.metric, each.count) for each in found] == [("usage/requests", 1.5), ("usage/errors", 3)]
+        assert [each.count for each in read_records(Response(204, b""), message, target, NOW)] == [0, 0]
+        with pytest.raises(ApiPayloadError, match=r"^sum\(/b/\*\): /b is missing; the answer has a$"):
+            read_records(Response(200, b'{"a": 1}'), message, target, NOW)
+
+    def test_a_plain_target_wants_no_header(self) -> None:
+        assert plan_request(MESSAGE, SEED_TARGET).wanted_headers == frozenset()
 
     def test_a_naive_clock_is_refused(self) -> None:
         with pytest.raises(InvalidInput, match="has no time zone"):
@@ -238,3 +278,14 @@ def test_a_request_is_planned_for_a_slot_of_long_ago() -> None:
     """Every request names its window, so any past slot can be asked for again."""
     old = ScheduleMessage(Window(START - timedelta(days=365), shift(START - timedelta(days=365), 5)))
     assert "from=2024-12-02T10%3A23%3A00Z" in plan_request(old, SEED_TARGET).url
+
+
+@pytest.mark.parametrize(("late", "missed"), [(-1, False), (0, False), (4.999, False), (5, True), (3600, True)])
+@pytest.mark.parametrize("lag", [0, 5, 60])
+def test_an_api_that_can_only_say_now_is_asked_until_the_next_slot_is_due(
+    late: float, missed: bool, lag: int
+) -> None:
+    target = Target(lag_seconds=lag, backfill=False)
+    now = shift(MESSAGE.window.start, lag + late)
+    assert is_missed(MESSAGE, target, now) is missed
+    assert not is_missed(MESSAGE, Target(lag_seconds=lag), now)

@@ -7,8 +7,7 @@ import re
 
 import pytest
 
-from kizami.cli.exit_codes import CONFIGURATION, FAILURE, UNREACHABLE, USAGE
-from kizami.cli.main import exit_code
+from kizami.cli.exit_codes import CONFIGURATION, FAILURE, UNREACHABLE, USAGE, exit_code
 from kizami.core import errors
 from kizami.core.errors import (
     ApiPayloadError,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kizami.core.logs import JsonFormatter, PlainFormatter, use_json_logs, use_logs
-from kizami.core.targets.target import SecretReference
+from kizami.core.targets.references import SecretReference
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -192,3 +193,42 @@ def test_a_slot_is_never_asked_for_twice_within_a_grace(age: int, grace: int, pe
     assert turns[0] == start
     assert all((b - a).total_seconds() >= grace for a, b in pairwise(turns))
     assert len(turns) > 1
+
+
+@pytest.mark.parametrize(
+    ("interval", "lag", "newest"),
+    [
+        (3600, 3600, datetime(2025, 12, 2, 10, tzinfo=UTC)),
+        (86_400, 86_400, datetime(2025, 12, 1, tzinfo=UTC)),
+        (86_400, 31 * 86_400, datetime(2025, 11, 1, tzinfo=UTC)),
+        (5, 31 * 86_400, datetime(2025, 11, 1, 11, 44, tzinfo=UTC)),
+    ],
+)
+def test_a_long_interval_or_lag_has_its_newest_due_slot_looked_at(
+    interval: int, lag: int, newest: datetime
+) -> None:
+    target = Target(interval_seconds=interval, lag_seconds=lag, catch_up_seconds=0)
+    span = span_to_check(target, NOW, POLICY)
+    assert span.end - timedelta(seconds=interval) == newest
+    assert 1 <= span.expected <= 3600 // interval + 1
+
+
+def test_a_first_record_of_a_former_interval_does_not_stop_the_run() -> None:
+    target = Target(interval_seconds=300, lag_seconds=300)
+    span = span_to_check(target, NOW, POLICY)
+    kept = since_first(span, span.start + timedelta(seconds=5))
+    assert kept.start == span.start + timedelta(seconds=300)
+
+
+def test_a_daily_target_that_answered_yesterday_answers() -> None:
+    target = Target(interval_seconds=86_400, lag_seconds=86_400, catch_up_seconds=0)
+    span = span_to_check(target, NOW, POLICY)
+    record = MetricRecord(target.name, NOW - timedelta(days=2), 1, NOW - timedelta(hours=30))
+    assert report(target, span, [], record, NOW, POLICY).answers
+
+
+def test_what_an_api_that_can_only_say_now_has_missed_is_found_and_not_asked_for() -> None:
+    target = Target(backfill=False)
+    finding = examine(stored(slots_between(ago(60), ago(30), 5)), target)
+    assert finding.missing
+    assert plan_run([finding], NOW, POLICY) == []

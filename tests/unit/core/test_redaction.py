@@ -16,8 +16,10 @@ import pytest
 from kizami.core.errors import ApiUnreachable, ConfigurationError, StoreError
 from kizami.core.logs import PlainFormatter, hide_secrets, use_json_logs
 from kizami.core.redaction import KNOWN, Secrets
-from kizami.core.targets.target import SecretReference, Target
-from kizami.local.http.secrets import resolve_headers
+from kizami.core.targets.references import SecretReference
+from kizami.core.targets.target import Target
+from kizami.local.http.secrets import SecretValues
+from kizami.local.http.target_access import AccessReader
 from programs.daemon import SOURCES
 
 SECRET = "canary-4f1d-77"
@@ -157,6 +159,6 @@ def test_a_secret_that_no_header_can_carry_is_refused_without_being_shown(
     monkeypatch.setenv("API_TOKEN", value)
     target = Target(headers={"x-api-key": SecretReference("env", "API_TOKEN")})
     with pytest.raises(ConfigurationError) as raised:
-        resolve_headers(target)
+        AccessReader(SecretValues()).read(target, {})
     words = "headers.x-api-key: env:API_TOKEN is not one line of printable ASCII text"
     assert str(raised.value) == f"ai_response_count: {words}"

@@ -10,8 +10,9 @@ import pytest
 
 from kizami.core.errors import InvalidInput
 from kizami.core.messages import ScheduleMessage, write_message
-from kizami.core.sender import PlannedMessage, message_for_slot, plan_all, plan_minute
+from kizami.core.sender import PlannedMessage, message_for_slot, plan_all, plan_bundles, plan_minute
 from kizami.core.slots import INTERVALS, Window, shift
+from kizami.core.targets.bundles import Bundle
 from kizami.core.targets.target import SEED_TARGET, Target
 
 MINUTE = datetime(2025, 12, 2, 10, 23, tzinfo=UTC)
@@ -48,11 +49,27 @@ def test_the_next_minute_starts_where_this_one_ends() -> None:
     assert windows(this)[-1].end == windows(following)[0].start
 
 
-@pytest.mark.parametrize("interval", INTERVALS)
+@pytest.mark.parametrize("interval", [interval for interval in INTERVALS if interval <= 60])
 def test_every_interval_has_its_number_of_messages(interval: int) -> None:
     plan = plan_minute(MINUTE, Target(interval_seconds=interval))
     assert [entry.delay_seconds for entry in plan] == list(range(0, 60, interval))
     assert [window.seconds for window in windows(plan)] == [interval] * (60 // interval)
+
+
+@pytest.mark.parametrize(("interval", "tick"), [(300, "10:25"), (3600, "11:00"), (86_400, "00:00")])
+@pytest.mark.parametrize("lags", [0, 1, 31])
+def test_an_interval_above_a_minute_has_a_message_at_its_ticks_alone(interval: int, tick: str, lags: int) -> None:
+    target = Target(interval_seconds=interval, lag_seconds=lags * interval, catch_up_seconds=0)
+    day = [shift(MINUTE.replace(hour=0, minute=0), 60 * minute) for minute in range(1440)]
+    planned = {minute: plan_minute(shift(minute, 37), target) for minute in day}
+    ticks = [minute for minute, plan in planned.items() if plan]
+    assert len(ticks) == 86_400 // interval
+    assert tick in {f"{minute:%H:%M}" for minute in ticks}
+    assert all(
+        [(entry.delay_seconds, entry.message.window.start) for entry in planned[minute]]
+        == [(0, shift(minute, -target.lag_seconds))]
+        for minute in ticks
+    )
 
 
 def test_with_a_lag_each_tick_asks_for_the_window_that_ended_then() -> None:
@@ -97,6 +114,20 @@ def test_all_targets_are_planned_together_soonest_first_and_disabled_ones_left_o
     ]
 
 
+@pytest.mark.parametrize(("late", "ahead"), [(0, 60), (0.2, 60), (37, 23), (37.5, 23), (59.9, 1), (130, 0)])
+def test_what_can_only_be_asked_live_is_planned_for_the_minute_to_come_to_the_second(
+    late: float, ahead: int
+) -> None:
+    """Wherever in its minute the trigger comes, each message is due at its tick."""
+    target = Target(lag_seconds=5, backfill=False)
+    plan = plan_all(MINUTE, [target], shift(MINUTE, late))
+    if late < 60:
+        assert [entry.delay_seconds for entry in plan] == [ahead + delay for delay in DELAYS]
+    else:
+        assert plan[0].delay_seconds == 0
+    assert [window.end for window in windows(plan)] == [shift(MINUTE, 60 + delay) for delay in DELAYS]
+
+
 def test_a_message_for_one_slot_is_the_one_that_its_minute_had() -> None:
     plan = plan_minute(MINUTE, SEED_TARGET)
     assert message_for_slot(shift(MINUTE, 10), SEED_TARGET) == plan[2].message
@@ -106,3 +137,11 @@ def test_a_message_for_one_slot_is_the_one_that_its_minute_had() -> None:
 def test_a_message_for_what_is_no_slot_is_refused() -> None:
     with pytest.raises(InvalidInput, match="is not on a 5-second boundary"):
         message_for_slot(shift(MINUTE, 3), SEED_TARGET)
+
+
+def test_bundles_are_sent_at_their_places_within_the_interval() -> None:
+    bundles = [Bundle(f"b{place}", 30, 30, True, place, ("a",)) for place in (0, 7)]
+    plan = plan_bundles(MINUTE, bundles)
+    assert [(entry.delay_seconds, entry.message.window.start) for entry in plan] == [
+        (delay + place, shift(MINUTE, delay - 30)) for delay in (0, 30) for place in (0, 7)
+    ]

@@ -93,8 +93,23 @@ class TestSlotTime:
 
     @pytest.mark.parametrize("interval", INTERVALS)
     def test_every_interval_has_its_slots_on_its_own_multiples(self, interval: int) -> None:
-        slot = floor_to_slot(utc(2025, 12, 2, 10, 23, 59, 999_999), interval)
-        assert slot == utc(2025, 12, 2, 10, 23, 60 - interval)
+        slot = floor_to_slot(utc(2025, 12, 2, 23, 59, 59, 999_999), interval)
+        assert slot == utc(2025, 12, 3) - timedelta(seconds=interval)
+
+    @pytest.mark.parametrize(
+        ("interval", "slot"),
+        [
+            (120, "2025-12-02T10:22:00Z"),
+            (300, "2025-12-02T10:20:00Z"),
+            (480, "2025-12-02T10:16:00Z"),  # which divides the day and not the hour
+            (3600, "2025-12-02T10:00:00Z"),
+            (28_800, "2025-12-02T08:00:00Z"),
+            (86_400, "2025-12-02T00:00:00Z"),
+        ],
+    )
+    def test_slots_above_a_minute_are_counted_from_midnight_utc(self, interval: int, slot: str) -> None:
+        assert slot_time(parse_instant("2025-12-02T10:23:47Z"), interval) == slot
+        assert slot_time(parse_instant("2025-12-02T10:23:47Z").astimezone(KOLKATA), interval) == slot
 
     def test_a_minute_is_the_slot_of_sixty_seconds(self) -> None:
         assert floor_to_minute(utc(2025, 12, 2, 10, 23, 59, 1)) == utc(2025, 12, 2, 10, 23)
@@ -174,14 +189,17 @@ class TestShift:
 
 
 class TestIntervals:
-    def test_the_intervals_are_the_divisors_of_a_minute(self) -> None:
-        assert INTERVALS == (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60)
+    def test_the_intervals_are_the_divisors_of_a_minute_and_the_minutes_that_divide_a_day(self) -> None:
+        assert INTERVALS[:13] == (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60, 120)
+        assert {300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400} <= set(INTERVALS)
+        divisors = [seconds for seconds in range(1, 86_401) if 86_400 % seconds == 0]
+        assert list(INTERVALS) == [each for each in divisors if 60 % each == 0 or each % 60 == 0]
 
     @pytest.mark.parametrize("seconds", INTERVALS)
-    def test_a_divisor_of_a_minute_is_taken(self, seconds: int) -> None:
+    def test_each_of_them_is_taken(self, seconds: int) -> None:
         assert require_interval(seconds) == seconds
 
-    @pytest.mark.parametrize("seconds", [0, -5, 7, 8, 61, 120, 3600, True, 5.0, "5", None, HUGE])
+    @pytest.mark.parametrize("seconds", [0, -5, 7, 8, 61, 80, 90, 420, 172_800, True, 5.0, "5", None, HUGE])
     def test_anything_else_is_refused_with_the_choices(self, seconds: Any) -> None:
         with pytest.raises(InvalidInput, match=r"^interval: .* use one of 1, 2, 3, 4, 5, 6, 10"):
             require_interval(seconds)

@@ -90,7 +90,7 @@ def test_rows_are_minutes_newest_first_without_those_that_say_nothing() -> None:
     start, end = grid_window(T0 + timedelta(minutes=3, seconds=20), 4)
     assert (start, end) == (T0, T0 + timedelta(minutes=4))
     rows = rows_of(cells_between(late_comer, start, end, SlotDetails(), end))
-    assert [row.minute for row in rows] == [T0 + timedelta(minutes=3), T0 + timedelta(minutes=2)]
+    assert [row.start for row in rows] == [T0 + timedelta(minutes=3), T0 + timedelta(minutes=2)]
     assert all(len(row.cells) == 12 for row in rows)
 
 

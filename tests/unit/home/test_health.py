@@ -129,7 +129,7 @@ def test_the_newest_slot_is_that_of_the_target_that_is_furthest_behind() -> None
     assert tile_texts(late)[TileKind.AGE] == ("45 s ago", "orders; 1 of 12 targets behind")
     assert tile_levels(late)[TileKind.AGE] is Level.NOTICE
     silent = replace(many, furthest_behind=behind("orders", 3600, 3580), targets_behind=3)
-    assert tile_texts(silent, "ja")[TileKind.AGE] == ("1時間前", "orders。対象12件中 3件が遅れ")
+    assert tile_texts(silent, "ja")[TileKind.AGE] == ("1時間前", "orders。対象12件中 3件が遅延")
     assert tile_levels(silent)[TileKind.AGE] is Level.BAD
     never = replace(many, furthest_behind=behind("x" * 60 + "_the_end_of_it", None, 600), targets_behind=1)
     assert tile_texts(never)[TileKind.AGE] == ("–", "xxxxxxxxxxxxx…_the_end_of_it; 1 of 12 targets behind")
@@ -140,11 +140,13 @@ def test_the_newest_slot_is_that_of_the_target_that_is_furthest_behind() -> None
 
 def test_a_target_is_behind_once_a_slot_is_lacking_that_cannot_be_on_its_way_any_more() -> None:
     target = KnownTarget("calls", 5, 5, NOW - timedelta(minutes=1))
-    assert seconds_behind(target, NOW - timedelta(seconds=10), NOW) == 0
-    assert seconds_behind(target, NOW - timedelta(seconds=15), NOW) == 0  # the next may be on its way
-    assert seconds_behind(target, NOW - timedelta(seconds=25), NOW) == 10
-    assert seconds_behind(target, None, NOW) == 50
-    assert seconds_behind(replace(target, first_slot=NOW - timedelta(seconds=5)), None, NOW) == 0
+    settled = target.settled(NOW)
+    assert seconds_behind(settled, NOW - timedelta(seconds=10)) == 0
+    assert seconds_behind(settled, NOW - timedelta(seconds=15)) == 0  # the next may be on its way
+    assert seconds_behind(settled, NOW - timedelta(seconds=25)) == 10
+    assert seconds_behind(settled, None) == 50
+    young = replace(target, first_slot=NOW - timedelta(seconds=5)).settled(NOW)
+    assert seconds_behind(young, None) == 0
 
 
 def test_before_anything_was_due_it_waits() -> None:

@@ -16,9 +16,11 @@ from kizami.web.event_stream import EventStream
 from kizami.web.home_threads import HomeThreads
 from kizami.web.live import BACKLOG, Live, Scene
 from kizami.web.view.address import View
-from samples.page_database import CALLS, FixedClock, build_home
+from samples.page_database import CALLS, RunningClock, build_home
 
 NOW = datetime(2025, 12, 2, 10, 0, tzinfo=UTC)
+
+
 SCENE = Scene(View(metric=CALLS), "en")
 
 Message = MutableMapping[str, Any]
@@ -35,7 +37,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(path: Path, test: Callable[[Live], Coroutine[Any, Any, None]]) -> None:
     async def with_live() -> None:
         desk = HomeThreads(lambda: LocalHome(path))
-        pages = Live(desk, FixedClock(NOW), tick_seconds=0.02)
+        pages = Live(desk, RunningClock(NOW), tick_seconds=0.02)
         try:
             async with asyncio.timeout(120):
                 await test(pages)

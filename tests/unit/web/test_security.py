@@ -12,11 +12,13 @@ from kizami.core.errors import ConfigurationError, InvalidInput
 from kizami.web.paging import csv_line, read_cursor, write_cursor
 from kizami.web.security import (
     CONTENT_SECURITY_POLICY,
+    HEADERS,
     SESSION_COOKIE,
     TLS_SESSION_COOKIE,
     Access,
     access_for,
     client_of,
+    headers_for,
     is_foreign,
     is_loopback,
     is_over_tls,
@@ -205,3 +207,34 @@ def test_a_text_cannot_become_a_formula_in_a_spreadsheet(text: str) -> None:
 
 def test_csv_keeps_numbers_and_quotes_what_needs_it() -> None:
     assert csv_line([1, -2, None, 'a "b"', "c,d"]) == '1,-2,,"a ""b""","c,d"\r\n'
+
+
+READ_TOKEN = "look-and-do-not-touch"
+
+
+def test_the_second_token_may_look_and_not_act() -> None:
+    access = access_for("0.0.0.0", TOKEN, read_token=READ_TOKEN)
+    reader, owner = (Headers({"authorization": f"Bearer {token}"}) for token in (READ_TOKEN, TOKEN))
+    assert access.lets_in(reader)
+    assert not access.may_act(reader)
+    assert access.may_act(owner)
+    sessions = [Headers({"cookie": f"kizami_session={access.session_of(token)}"}) for token in (READ_TOKEN, TOKEN)]
+    assert [access.lets_in(session) for session in sessions] == [True, True]
+    assert [access.may_act(session) for session in sessions] == [False, True]
+
+
+@pytest.mark.parametrize("token", [None, READ_TOKEN])
+def test_the_second_token_stands_beside_another_one(token: str | None) -> None:
+    with pytest.raises(ConfigurationError, match="--read-token-env"):
+        access_for("127.0.0.1", token, read_token=READ_TOKEN)
+
+
+def test_a_site_that_is_named_may_show_the_page_in_a_frame() -> None:
+    headers = headers_for(
+        access_for("127.0.0.1", None, frame_ancestors=["https://wiki.example.com"]).frame_ancestors
+    )
+    assert "frame-ancestors https://wiki.example.com" in headers["Content-Security-Policy"]
+    assert "X-Frame-Options" not in headers
+    assert headers_for(()) is HEADERS
+    with pytest.raises(ConfigurationError, match="no origin"):
+        access_for("127.0.0.1", None, frame_ancestors=["*; script-src *"])

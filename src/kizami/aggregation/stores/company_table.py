@@ -9,7 +9,7 @@ from typing import Any
 from kizami.aggregation.lock import Lock, read_lock, write_lock
 from kizami.aws.client.json_client import AwsError, Fields
 from kizami.aws.invocation import TimeLeft
-from kizami.aws.store.metric_table import call_dynamodb, read_pages
+from kizami.aws.store.metric_table import call_dynamodb, change_item, read_pages
 from kizami.core.errors import InvalidInput, StoreError
 
 LOCK_ATTRIBUTES = ("UpdateAt", "LockOwner", "LockRun")
@@ -24,9 +24,11 @@ class DynamoDbLockStore:
 
     def read(self, company_id: str) -> Lock | None:
         """The lock that stands now; other attributes of the company, which may be secret, stay in the table."""
-        parameters = {"ConsistentRead": True, "ProjectionExpression": ", ".join(LOCK_ATTRIBUTES)}
+        attributes = ", ".join(LOCK_ATTRIBUTES)
+        place = {"TableName": self._table, "Key": _key(company_id)}
+        request = {**place, "ConsistentRead": True, "ProjectionExpression": attributes}
         try:
-            item = self._call("GetItem", {"Key": _key(company_id), **parameters}).get("Item", {})
+            item = call_dynamodb(self._time_left, "GetItem", request).get("Item", {})
             return read_lock({name: _content(item[name]) for name in LOCK_ATTRIBUTES if name in item})
         except AwsError as error:
             raise StoreError(str(error)) from None
@@ -58,16 +60,7 @@ class DynamoDbLockStore:
             "ConditionExpression": condition,
             "ExpressionAttributeValues": values,
         }
-        try:
-            self._call("UpdateItem", parameters)
-        except AwsError as error:
-            if error.code == "ConditionalCheckFailedException":
-                return False
-            raise StoreError(str(error)) from None
-        return True
-
-    def _call(self, operation: str, parameters: Fields) -> Fields:
-        return call_dynamodb(self._time_left, operation, {"TableName": self._table, **parameters})
+        return change_item(self._time_left, "UpdateItem", {"TableName": self._table, **parameters})
 
 
 def list_companies(table: str, time_left: TimeLeft = lambda: inf) -> Iterator[tuple[Any, Any]]:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from math import inf
 from typing import Any
 
 from kizami.aggregation.points import GrantOutcome, PointDay, UserPoints, point_key, read_point_key
+from kizami.aws.client import machine
 from kizami.aws.client.json_client import AwsError, Fields
 from kizami.aws.invocation import TimeLeft
-from kizami.aws.store.metric_table import call_dynamodb, read_pages
+from kizami.aws.store.metric_table import MAX_KEYS, call_dynamodb, read_pages
 from kizami.core.errors import StoreError
 
 GRANTED_AT_ONCE = 16  # as many as the client keeps connections
-MAX_KEYS = 100  # of one BatchGetItem
 
 # The specification joins these by "and", which can never hold; see docs/aggregation.md.
 NOT_GRANTED_TODAY = "attribute_not_exists(CompanyId) OR UpdateTimestamp < :day_start"
@@ -38,18 +37,17 @@ class DynamoDbPointStore:
         """Grant side by side. Those who have their point already are found by reading, which is a tenth of the
         price and the time of a refused write: most of an hourly run, and of a redelivery, is about them.
         """
-        with ThreadPoolExecutor(GRANTED_AT_ONCE) as pool:
-            granted = self._find_granted(pool, company_id, user_numbers, day)
+        granted = self._find_granted(company_id, user_numbers, day)
 
-            def settle(user_number: str) -> GrantOutcome | StoreError:
-                if user_number in granted:
-                    return GrantOutcome.ALREADY_GRANTED
-                try:
-                    return self._grant_one(company_id, user_number, day)
-                except StoreError as error:  # raised first: its stack trace says where the write failed
-                    return error
+        def settle(user_number: str) -> GrantOutcome | StoreError:
+            if user_number in granted:
+                return GrantOutcome.ALREADY_GRANTED
+            try:
+                return self._grant_one(company_id, user_number, day)
+            except StoreError as error:  # raised first: its stack trace says where the write failed
+                return error
 
-            return list(pool.map(settle, user_numbers))
+        return list(machine.map_in_threads(settle, user_numbers, GRANTED_AT_ONCE))
 
     def _grant_one(self, company_id: str, user_number: str, day: PointDay) -> GrantOutcome:
         numbers = {":zero": 0, ":one": 1, ":now": day.now, ":day_start": day.start}
@@ -68,14 +66,12 @@ class DynamoDbPointStore:
             raise StoreError(str(error)) from error
         return GrantOutcome.GRANTED
 
-    def _find_granted(
-        self, pool: ThreadPoolExecutor, company_id: str, user_numbers: Sequence[str], day: PointDay
-    ) -> set[str]:
+    def _find_granted(self, company_id: str, user_numbers: Sequence[str], day: PointDay) -> set[str]:
         """Users who surely have the day's point; one who is not found may have it too, which the write tells."""
         users = list(dict.fromkeys(user_numbers))  # DynamoDB refuses a key that is asked for twice
         chunks = [users[start : start + MAX_KEYS] for start in range(0, len(users), MAX_KEYS)]
         read = partial(self._read_chunk, company_id, day)
-        return {user for found in pool.map(read, chunks) for user in found}
+        return {user for found in machine.map_in_threads(read, chunks, GRANTED_AT_ONCE) for user in found}
 
     def _read_chunk(self, company_id: str, day: PointDay, user_numbers: Sequence[str]) -> list[str]:
         keys = [_key(company_id, user_number, day.month) for user_number in user_numbers]

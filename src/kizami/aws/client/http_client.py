@@ -13,16 +13,28 @@ from io import BufferedReader, RawIOBase
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
 from kizami.core.slots import shorten
 
+if TYPE_CHECKING:
+    from kizami.core.access.proxy import Proxy
+    from kizami.core.errors import CertificateRefused
+
 KEPT_CONNECTIONS_PER_ORIGIN = 16
+_PACKED = ("gzip", "x-gzip")
 
 
 class HttpFailure(Exception):
-    """No complete answer came; the text names the cause and carries nothing of the request."""
+    """No complete answer came; the text names the cause and carries nothing of the request.
+
+    `refused` is there if a certificate was the cause.
+    """
+
+    def __init__(self, words: str, refused: CertificateRefused | None = None) -> None:
+        super().__init__(words)
+        self.refused = refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +42,12 @@ class HttpRequest:
     """What to send, how long the whole exchange may take, and how much may come back."""
 
     method: str
-    url: str
+    url: str = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
     timeout_seconds: float
     max_body_bytes: int
-    body: bytes | None = None
+    body: bytes | None = field(default=None, repr=False)
+    gzip: bool = False  # whether the answer may be compressed; the limit is on what it unpacks to
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +63,49 @@ class HttpAnswer:
 class HttpClient:
     """Makes exchanges from any thread; follows no redirect, repeats nothing, keeps connections for the next."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: Callable[[], ssl.SSLContext] | None = None, proxy: Proxy | None = None) -> None:
+        self._route = _Route(tls or trusted, proxy)
         self._kept: dict[tuple[str, str], list[HTTPConnection]] = {}
 
     def exchange(self, request: HttpRequest) -> HttpAnswer:
         """The complete answer, else HttpFailure: within the request's time, whatever the server does."""
         parts = urlsplit(request.url)
-        return _Exchange(request, parts, self._kept.setdefault((parts.scheme, parts.netloc), [])).result()
+        kept = self._kept.setdefault((parts.scheme, parts.netloc), [])
+        return _Exchange(request, parts, kept, self._route).result()
 
     def close(self) -> None:
         """Let go of the kept connections; the client stays usable."""
         for kept in self._kept.values():
             while kept:
                 kept.pop().close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """How a host is reached: whose certificates are believed, and by which proxy."""
+
+    tls: Callable[[], ssl.SSLContext]
+    proxy: Proxy | None
+
+    def connection(self, parts: SplitResult, timeout: float) -> HTTPConnection:
+        """A connection that is not connected yet."""
+        host, port = (self.proxy.host, self.proxy.port) if self.proxy else (parts.hostname or "", parts.port)
+        if parts.scheme != "https":
+            return HTTPConnection(host, port, timeout=timeout)
+        connection = HTTPSConnection(host, port, timeout=timeout, context=self.tls())
+        if self.proxy:
+            connection.set_tunnel(parts.hostname or "", parts.port or 443, self.headers("http"))
+        return connection
+
+    def headers(self, scheme: str) -> dict[str, str]:
+        """What a proxy is told who asks, with every request that it sees."""
+        told = self.proxy.authorization if self.proxy and scheme == "http" else None
+        return {"Proxy-Authorization": told} if told else {}
+
+    def target(self, parts: SplitResult) -> str:
+        """What is asked for: a proxy has to be told the host, too."""
+        path = (parts.path or "/") + ("?" + parts.query if parts.query else "")
+        return f"http://{parts.netloc}{path}" if self.proxy and parts.scheme == "http" else path
 
 
 class _Exchange:
@@ -72,8 +115,11 @@ class _Exchange:
     no timeout for the name and one for each address: it runs in a thread that can be left behind.
     """
 
-    def __init__(self, request: HttpRequest, parts: SplitResult, kept: list[HTTPConnection]) -> None:
+    def __init__(
+        self, request: HttpRequest, parts: SplitResult, kept: list[HTTPConnection], route: _Route
+    ) -> None:
         self._request = request
+        self._route = route
         self._parts = parts
         self._kept = kept
         self._deadline = monotonic() + request.timeout_seconds
@@ -82,8 +128,9 @@ class _Exchange:
         try:
             return self._perform()
         except (OSError, HTTPException) as error:
-            in_time = monotonic() < self._deadline
-            raise HttpFailure(_cause(error) if in_time else self._too_late()) from None
+            if monotonic() >= self._deadline:
+                raise HttpFailure(self._too_late()) from None
+            raise HttpFailure(cause_of(error), explain_refusal(error)) from None
 
     def _too_late(self) -> str:
         return f"no complete answer within {self._request.timeout_seconds:.3g} s"
@@ -124,13 +171,8 @@ class _Exchange:
         return connected
 
     def _connect_aside(self, outcome: SimpleQueue[HTTPConnection | Exception], timeout: float) -> None:
-        host, port = self._parts.hostname or "", self._parts.port
         try:
-            connection = (
-                HTTPSConnection(host, port, timeout=timeout, context=_tls())
-                if self._parts.scheme == "https"
-                else HTTPConnection(host, port, timeout=timeout)
-            )
+            connection = self._route.connection(self._parts, timeout)
             connection.connect()
         except Exception as error:  # noqa: BLE001 -- the top of the thread: whoever waits raises it
             outcome.put(error)
@@ -153,9 +195,15 @@ class _Exchange:
 
     def _send(self, connection: HTTPConnection) -> HTTPResponse:
         request, parts = self._request, self._parts
-        path = (parts.path or "/") + ("?" + parts.query if parts.query else "")
         connection.response_class = self._timed_response  # type: ignore[assignment]
-        connection.request(request.method, path, request.body, request.headers)
+        headers = {**request.headers, **self._route.headers(parts.scheme)}
+        if request.gzip:
+            headers["Accept-Encoding"] = "gzip"
+        try:
+            connection.request(request.method, self._route.target(parts), request.body, headers)
+        except (ssl.SSLEOFError, ConnectionError):
+            _hear_why(connection.sock)
+            raise
         response = connection.getresponse()
         while response.status < 200:  # provisional, as 103: the answer itself is still to come
             response.headers = None  # type: ignore[assignment]  # lets it begin again
@@ -167,7 +215,7 @@ class _Exchange:
 
     def _read(self, response: HTTPResponse) -> HttpAnswer:
         try:
-            body, problem = _read_body(response, self._request.max_body_bytes)
+            body, problem = _read_body(response, self._request.max_body_bytes, gzip=self._request.gzip)
             return HttpAnswer(response.status, response.headers, body, problem)
         finally:
             response.close()
@@ -196,17 +244,50 @@ class _TimedReader(RawIOBase):
         super().close()
 
 
-def _read_body(response: HTTPResponse, limit: int) -> tuple[bytes, str | None]:
-    encoding = response.headers.get("content-encoding", "identity")
-    # http.client asked for none; a body that is encoded all the same may be a bomb.
-    if encoding.lower() != "identity":
-        return b"", f"encoded as {shorten(encoding)}, which was not asked for"
+def _read_body(response: HTTPResponse, limit: int, *, gzip: bool) -> tuple[bytes, str | None]:
+    if problem := encoding_problem(response.headers, gzip=gzip):
+        return b"", problem
     body = response.read(limit + 1)
     if len(body) > limit:
-        return b"", f"longer than {limit} bytes"
+        return b"", too_long(limit)
     if response.length:
         raise IncompleteRead(body, response.length)
-    return body, None
+    return unpack(body, response.headers, limit)
+
+
+def _encoding(headers: HTTPMessage) -> str:
+    return str(headers.get("content-encoding", "identity")).lower()
+
+
+def encoding_problem(headers: HTTPMessage, *, gzip: bool) -> str | None:
+    """What is wrong with a body that is encoded though that was not asked for: it may be a bomb."""
+    encoding = _encoding(headers)
+    if encoding == "identity" or (gzip and encoding in _PACKED):
+        return None
+    return f"encoded as {shorten(encoding)}, which was not asked for"
+
+
+def too_long(limit: int) -> str:
+    """What is said of a body above the limit."""
+    return f"longer than {limit} bytes"
+
+
+def unpack(body: bytes, headers: HTTPMessage, limit: int) -> tuple[bytes, str | None]:
+    """A whole body as it was before it was compressed, if it was; else what is wrong with it."""
+    return _decompress(body, limit) if _encoding(headers) in _PACKED else (body, None)
+
+
+def _decompress(body: bytes, limit: int) -> tuple[bytes, str | None]:
+    import zlib  # hardly any answer of a polled API is compressed, and none of AWS
+
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        unpacked = unpacker.decompress(body, limit + 1)
+    except zlib.error:
+        return b"", "not the gzip that it is said to be"
+    if len(unpacked) > limit:
+        return b"", too_long(limit)
+    return (unpacked, None) if unpacker.eof or not body else (b"", "not the whole of what was compressed")
 
 
 def _is_silent(sock: socket.socket) -> bool:
@@ -221,13 +302,31 @@ def _is_silent(sock: socket.socket) -> bool:
     return False
 
 
+def _hear_why(sock: socket.socket) -> None:
+    """SSLError with what the server said before it hung up: that it wants a certificate, it says only now."""
+    if isinstance(sock, ssl.SSLSocket):
+        with suppress(ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError, TimeoutError):
+            sock.recv(1)
+
+
 @lru_cache(maxsize=1)
-def _tls() -> ssl.SSLContext:
+def trusted() -> ssl.SSLContext:
     """Certificates and host names are verified; reading the trusted ones takes 20 ms, so once."""
     return ssl.create_default_context()
 
 
-def _cause(error: Exception) -> str:
+def explain_refusal(error: Exception) -> CertificateRefused | None:
+    """What a certificate has to do with it, if it has."""
+    if not isinstance(error, ssl.SSLError):
+        return None
+    from kizami.core.access.certificates import explain  # hardly any start needs it
+
+    return explain(f"{error.reason} {getattr(error, 'verify_message', '')}")
+
+
+def cause_of(error: Exception) -> str:
     """The kind of error and the system's words for it, but not its text: that can quote the request."""
+    if str(error).startswith("Tunnel connection failed: "):  # nobody's words but the proxy's
+        return f"the proxy refused: {' '.join(str(error).split()[3:])[:100]}"
     words = getattr(error, "strerror", None)
     return f"{type(error).__name__}: {words}" if words else type(error).__name__

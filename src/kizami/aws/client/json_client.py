@@ -6,15 +6,27 @@ It stands where a boto3 client could, at about half its cold start and warm CPU 
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from math import inf
-from time import monotonic, sleep
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kizami.aws.client.account import Credentials, find_credentials, find_endpoint, find_region
+from kizami.aws.client import machine
+from kizami.aws.client.account import (
+    Credentials,
+    find_credentials,
+    find_endpoint,
+    find_proxy,
+    find_region,
+    find_trust,
+)
 from kizami.aws.client.http_client import HttpAnswer, HttpClient, HttpFailure, HttpRequest
 from kizami.aws.client.signature import sign
 from kizami.core.redaction import Secrets
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+    from kizami.core.access.proxy import Proxy
 
 CALL_SECONDS = 8.0  # a whole call with its retries
 ATTEMPT_SECONDS = 3.0  # one attempt: a kept connection that died unseen must leave time for a fresh one
@@ -23,9 +35,23 @@ MAX_MESSAGE = 16 * 1024
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 
 UNREACHABLE = "Unreachable"
-TRANSIENT_CODES = {UNREACHABLE, "ProvisionedThroughputExceededException", "RequestLimitExceeded"}
+# What botocore tries again, beside what is called throttling and answers of 500 and above.
+TRANSIENT_CODES = {
+    UNREACHABLE,
+    "BandwidthLimitExceeded",
+    "LimitExceededException",
+    "PriorRequestNotComplete",
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "RequestTimeout",
+    "RequestTimeoutException",
+    "SlowDown",
+    "TooManyRequestsException",
+    "TransactionInProgressException",
+}
 
 Fields = dict[str, Any]
+Way = tuple["Callable[[], ssl.SSLContext] | None", "Proxy | None"]
 
 
 class AwsError(Exception):
@@ -44,26 +70,27 @@ class JsonClient:
         self._service = service
         self._target_prefix = target_prefix
         self._content_type = f"application/x-amz-json-{json_version}"
+        self._way: Way = (None, None)
         self._http = HttpClient()
 
-    def call(self, operation: str, parameters: Fields, within_seconds: float = CALL_SECONDS) -> Fields:
-        """The operation's answer, else AwsError: one of them within the time given.
+    def call(self, operation: str, parameters: Fields, within_seconds: float = inf) -> Fields:
+        """The operation's answer, else AwsError: one of them within the time given, and within CALL_SECONDS.
 
         What may have passed is tried again: throttling, faults of the service, broken connections. An
         attempt that broke may have been carried out, so only operations that bear repeating belong here.
         Ours do: a message sent twice asks for a slot twice, and the conditional write keeps the first
         record, also against itself (the second try is then a DUPLICATE of our own row).
         """
-        deadline = monotonic() + within_seconds
+        deadline = machine.monotonic() + min(CALL_SECONDS, within_seconds)
         pauses = iter(PAUSES_SECONDS)
         while True:
             try:
-                return self._attempt(operation, parameters, min(ATTEMPT_SECONDS, deadline - monotonic()))
+                return self._attempt(operation, parameters, min(ATTEMPT_SECONDS, deadline - machine.monotonic()))
             except AwsError as error:
                 pause = next(pauses, inf) * _jitter()
-                if not error.transient or monotonic() + pause >= deadline:
+                if not error.transient or machine.monotonic() + pause >= deadline:
                     raise
-            sleep(pause)
+            machine.sleep(pause)
 
     def close(self) -> None:
         """Let go of the kept connections; the client stays usable."""
@@ -73,7 +100,7 @@ class JsonClient:
         credentials = find_credentials()
         request = self._signed(operation, json.dumps(parameters).encode(), credentials, seconds)
         try:
-            answer = self._http.exchange(request)
+            answer = self._by_the_way_to(request.url).exchange(request)
         except HttpFailure as failure:
             raise AwsError(operation, UNREACHABLE, f"{request.url}: {failure}") from None
         fields = _read_object(answer)
@@ -82,19 +109,25 @@ class JsonClient:
         code, message = _read_error(fields, answer.status)
         raise AwsError(operation, code, _without_secrets(message, credentials), answer.status >= 500)
 
+    def _by_the_way_to(self, url: str) -> HttpClient:
+        """The kept connections, unless the environment has come to name another proxy or other certificates."""
+        way = (find_trust(), find_proxy(url))
+        if way != self._way:
+            self._http.close()
+            self._way, self._http = way, HttpClient(*way)
+        return self._http
+
     def _signed(self, operation: str, body: bytes, credentials: Credentials, seconds: float) -> HttpRequest:
         region = find_region()
         url = find_endpoint(self._service, region)
         headers = {"Content-Type": self._content_type, "X-Amz-Target": f"{self._target_prefix}.{operation}"}
-        signed = sign(url, headers, body, credentials, region, self._service, datetime.now(UTC))
+        signed = sign(url, headers, body, credentials, region, self._service, machine.now())
         return HttpRequest("POST", url, signed, seconds, MAX_ANSWER_BYTES, body)
 
 
 def _jitter() -> float:
     """Between a half and one, so that functions that were throttled together do not come back together."""
-    from random import uniform  # imported by the first retry, not by every cold start
-
-    return uniform(0.5, 1)
+    return 0.5 + machine.chance() / 2
 
 
 def _read_object(answer: HttpAnswer) -> Fields | None:

@@ -1,16 +1,19 @@
-"""The call of a polled API: a planned request becomes one GET, its secrets looked up at the last moment."""
+"""The call of a polled API: a planned request becomes one exchange, its secrets looked up at the last moment."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from types import MappingProxyType
 
 from kizami import __version__
-from kizami.aws.client.http_client import HttpClient, HttpFailure, HttpRequest
-from kizami.core.collector import Request, Response
+from kizami.aws.client.http_client import HttpAnswer, HttpClient, HttpFailure, HttpRequest
+from kizami.core.collector import TOO_LARGE, Request, Response
 from kizami.core.errors import ApiPayloadError, ApiUnreachable
-from kizami.core.targets.target import SecretReference
+from kizami.core.targets.references import SecretReference
+from kizami.core.targets.target import Target
 
+NOBODY: Mapping[str, str] = MappingProxyType({})
 HEADERS = {"Accept": "application/json", "User-Agent": f"kizami/{__version__}"}
 
 
@@ -20,17 +23,57 @@ def api_client() -> HttpClient:
     return HttpClient()
 
 
-def fetch(http: HttpClient, request: Request, seconds_left: float) -> Response:
+def fetch(http: HttpClient, request: Request, seconds_left: float, target: Target | None = None) -> Response:
     """The API's answer within the request's deadline and the time left, else ApiUnreachable."""
     seconds = min(request.timeout_seconds, seconds_left)
-    headers = {**HEADERS, **plain_headers(request.headers)}
+    if target is None or not (target.tls or target.proxy or next(target.references(), None)):
+        return exchange(http, request, seconds)
+    from kizami.aws.client.target_access import fetch_as  # the seeds' one target never needs it
+
+    return fetch_as(http, request, seconds, target)
+
+
+def exchange(http: HttpClient, request: Request, seconds: float, who: Mapping[str, str] = NOBODY) -> Response:
+    """The answer to one request, sent with the headers that say who asks."""
     try:
-        answer = http.exchange(HttpRequest("GET", request.url, headers, seconds, request.max_body_bytes))
+        answer = http.exchange(written(request, seconds, who))
     except HttpFailure as failure:
-        raise ApiUnreachable(f"GET {without_query(request.url)}: {failure}") from None
-    if answer.status == 200 and answer.problem:
-        raise ApiPayloadError(f"the body is {answer.problem}")
-    return Response(answer.status, answer.body, answer.headers.get("retry-after"))
+        raise unreachable(request, failure) from None
+    return read(answer, request)
+
+
+def written(request: Request, seconds: float, who: Mapping[str, str] = NOBODY) -> HttpRequest:
+    """The request as it is sent, with its secrets in it."""
+    headers = {**HEADERS, **plain_headers(request.headers), **who}
+    url, cap = _with_secrets(request), request.max_body_bytes
+    return HttpRequest(request.method, url, headers, seconds, cap, request.body, gzip=True)
+
+
+def unreachable(request: Request, failure: HttpFailure) -> ApiUnreachable:
+    """No answer, as the core names it."""
+    return failure.refused or ApiUnreachable(f"{request.method} {without_query(request.url)}: {failure}")
+
+
+def read(answer: HttpAnswer, request: Request) -> Response:
+    """What came back, as far as a decision needs it."""
+    if answer.status < 300 and answer.problem:
+        raise ApiPayloadError(f"the body is {answer.problem}", TOO_LARGE if "longer" in answer.problem else "")
+    wanted = {
+        name: ", ".join(map(str.strip, found))
+        for name in request.wanted_headers
+        if (found := answer.headers.get_all(name))
+    }
+    return Response(answer.status, answer.body, answer.headers.get("retry-after"), wanted)
+
+
+def _with_secrets(request: Request) -> str:
+    """The URL as it is sent, and shown nowhere."""
+    if not request.secret_query:
+        return request.url
+    from kizami.core.requests.query import add_query, encode_query  # likewise only a target that has them needs it
+
+    found = ((name, _resolve(reference)) for name, reference in request.secret_query)
+    return add_query(request.url, encode_query(found))
 
 
 def plain_headers(headers: Mapping[str, str | SecretReference]) -> dict[str, str]:

@@ -2,34 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
 from kizami.aws.client.json_client import Fields
-from kizami.aws.store.sqs_queue import MAX_BATCH, SqsQueue
+from kizami.aws.deliveries import ATTEMPTS, REASON
+from kizami.aws.store.sqs_queue import MAX_BATCH, QueueEntry, SqsQueue
 from kizami.core.epoch import from_ms
 from kizami.core.errors import InvalidInput, QueueError
-from kizami.core.messages import read_message
+from kizami.core.messages import BundleMessage, ScheduleMessage, read_bundle, write_bundle
 from kizami.core.sender import PlannedMessage
 from kizami.home.values import DeadLetter
 
 MOST = 10_000  # looked at in one go
 HIDDEN_SECONDS = 300
 
-# SQS keeps the message and not the error that it died of.
-REASON = "tried as often as the queue allows; the Collector's log says why"
+# Where SQS itself gave a message up, it keeps the message and not the error that it died of.
+UNTOLD = "tried as often as the queue allows; the Collector's log says why"
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A message that is looked at: the dead letters it stands for, one a metric, and how it can be settled."""
+
+    letters: tuple[DeadLetter, ...]
+    receipt: str
+    attributes: Mapping[str, str]
+
+    def without(self, chosen: Collection[tuple[str, datetime]]) -> QueueEntry | None:
+        """What is left of it in the queue when those are settled."""
+        left = [letter for letter in self.letters if (letter.metric, letter.slot) not in chosen]
+        if not left:
+            return None
+        message = BundleMessage(left[0].message.window, tuple(letter.metric for letter in left))
+        return QueueEntry(write_bundle(message), 0, self.attributes)
 
 
 class SqsDeadLetters:
     """The messages of a dead-letter queue; each one that is looked at is hidden until `release`, or five minutes.
 
-    `unreadable` counts those that are no schedule messages: they are let alone.
+    One of a bundle is as many dead letters as it has metrics. `unreadable` counts those that are no schedule
+    messages: they are let alone.
     """
 
     def __init__(self, url: str) -> None:
         self._queue = SqsQueue(url)
-        self._held: list[tuple[DeadLetter, str]] = []
+        self._held: list[_Held] = []
         self._others: list[str] = []
 
     @property
@@ -41,7 +62,8 @@ class SqsDeadLetters:
         if not self._held:
             for message in islice(self._receive(), MOST):
                 self._hold(message)
-        return sorted((letter for letter, _ in self._held), key=lambda letter: letter.slot, reverse=True)
+        letters = (letter for held in self._held for letter in held.letters)
+        return sorted(letters, key=lambda letter: letter.slot, reverse=True)
 
     def redrive(self, letters: Iterable[DeadLetter], queue: SqsQueue) -> int:
         """Send them to `queue` and delete them here; one that is not taken stays. How many went back."""
@@ -54,16 +76,19 @@ class SqsDeadLetters:
         return redriven
 
     def purge(self, letters: Iterable[DeadLetter]) -> int:
-        """Delete them; how many there were."""
+        """Delete them; how many there were. What else a message stands for is sent here anew before that."""
         chosen = {(letter.metric, letter.slot) for letter in letters}
-        settled = [entry for entry in self._held if (entry[0].metric, entry[0].slot) in chosen]
-        self._batches("DeleteMessageBatch", [receipt for _, receipt in settled])
-        self._held = [entry for entry in self._held if entry not in settled]
-        return len(settled)
+        settled = [held for held in self._held if any((each.metric, each.slot) in chosen for each in held.letters)]
+        rest = [entry for held in settled if (entry := held.without(chosen)) is not None]
+        if rest and (failed := self._queue.send_entries(rest)):
+            raise QueueError(f"{len(failed)} dead letters could not be taken apart: {failed[0].reason}; try again")
+        self._batches("DeleteMessageBatch", [held.receipt for held in settled])
+        self._held = [held for held in self._held if held not in settled]
+        return sum((each.metric, each.slot) in chosen for held in settled for each in held.letters)
 
     def release(self) -> None:
         """Let others see again what is left."""
-        receipts = [receipt for _, receipt in self._held] + self._others
+        receipts = [held.receipt for held in self._held] + self._others
         self._batches("ChangeMessageVisibilityBatch", receipts, VisibilityTimeout=0)
         self._held, self._others = [], []
 
@@ -72,6 +97,7 @@ class SqsDeadLetters:
         request = {
             "MaxNumberOfMessages": MAX_BATCH,
             "AttributeNames": ["All"],
+            "MessageAttributeNames": [ATTEMPTS, REASON],
             "VisibilityTimeout": HIDDEN_SECONDS,
             "WaitTimeSeconds": 1,
         }
@@ -80,7 +106,7 @@ class SqsDeadLetters:
 
     def _hold(self, message: Fields) -> None:
         try:
-            self._held.append((_dead_letter(message), message["ReceiptHandle"]))
+            self._held.append(_read(message))
         except InvalidInput:
             self._others.append(message["ReceiptHandle"])
 
@@ -93,15 +119,22 @@ class SqsDeadLetters:
             self._queue.call(operation, {"Entries": entries})
 
 
-def _dead_letter(message: Fields) -> DeadLetter:
-    asked, attributes = read_message(message["Body"]), message["Attributes"]
+def _read(message: Fields) -> _Held:
+    asked = read_bundle(message["Body"])
+    stated = message.get("MessageAttributes", {})
+    attributes = {name: stated[name]["StringValue"] for name in (ATTEMPTS, REASON) if name in stated}
+    letters = tuple(_dead_letter(slot, message["Attributes"], attributes) for slot in asked.slots)
+    return _Held(letters, message["ReceiptHandle"], attributes)
+
+
+def _dead_letter(asked: ScheduleMessage, told: Fields, attributes: Mapping[str, str]) -> DeadLetter:
     return DeadLetter(
         slot=asked.window.start,
         metric=asked.metric,
         interval_seconds=int(asked.window.seconds),
-        receives=int(attributes["ApproximateReceiveCount"]),
-        sent_at=from_ms(int(attributes["SentTimestamp"])),
+        receives=int(attributes.get(ATTEMPTS, told["ApproximateReceiveCount"])),
+        sent_at=from_ms(int(told["SentTimestamp"])),
         died_at=None,
-        reason=REASON,
-        backfill="Backfill" in attributes.get("DeadLetterQueueSourceArn", ""),
+        reason=attributes.get(REASON, UNTOLD),
+        backfill="Backfill" in told.get("DeadLetterQueueSourceArn", ""),
     )

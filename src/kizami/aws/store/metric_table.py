@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from math import inf
 from typing import Any
 
-from kizami.aws.client.json_client import CALL_SECONDS, UNREACHABLE, AwsError, Fields, JsonClient
+from kizami.aws.client import machine
+from kizami.aws.client.json_client import UNREACHABLE, AwsError, Fields, JsonClient
+from kizami.aws.history.keeping import first_not_expired, has_expired
 from kizami.aws.invocation import TimeLeft
+from kizami.core.answers.numbers import Number, plain_text, read_exact, to_number
 from kizami.core.errors import InvalidInput, StoreError, StoreUnreachable
 from kizami.core.messages import MetricRecord, read_record, write_record
 from kizami.core.ports import PutOutcome
@@ -18,6 +21,9 @@ from kizami.core.slots import floor_to_second, format_instant, format_second, sh
 SLOT_IS_FREE = "attribute_not_exists(slotTime)"  # Requirement 3.4
 METRIC = "metricName = :metric"
 SLOTS_IN_RANGE = f"{METRIC} AND slotTime BETWEEN :first AND :last"
+MAX_KEYS = 100  # of one BatchGetItem
+PAUSES_SECONDS = (0.1, 0.3, 0.9, 2.0)  # before what an answer left out is asked for or written again
+SLOTS_SINCE = f"{METRIC} AND slotTime >= :first"
 SLOTS_UNTIL = f"{METRIC} AND slotTime <= :last"
 
 
@@ -36,15 +42,32 @@ class DynamoDbMetricStore:
 
     def put_if_absent(self, record: MetricRecord) -> PutOutcome:
         """Store the record unless its slot has one."""
-        item = {name: _typed(value) for name, value in write_record(record).items()}
+        is_free = change_item(self._time_left, "PutItem", self._put(record))
+        return PutOutcome.STORED if is_free else PutOutcome.DUPLICATE
+
+    def put_all_if_absent(self, records: Sequence[MetricRecord]) -> list[PutOutcome]:
+        """Store the records of one answer in one transaction; where one is there already, one after the other."""
+        if len(records) == 1 or not self._put_together(records):
+            return [self.put_if_absent(record) for record in records]
+        return [PutOutcome.STORED] * len(records)
+
+    def _put_together(self, records: Sequence[MetricRecord]) -> bool:
+        """All of them; none, and False, if a slot has its record already or others are writing it."""
         try:
-            request = {"TableName": self._table, "Item": item, "ConditionExpression": SLOT_IS_FREE}
-            call_dynamodb(self._time_left, "PutItem", request)
+            puts = [{"Put": self._put(record)} for record in records]
+            call_dynamodb(self._time_left, "TransactWriteItems", {"TransactItems": puts})
         except AwsError as error:
-            if error.code == "ConditionalCheckFailedException":
-                return PutOutcome.DUPLICATE
-            raise _store_error(error) from None
-        return PutOutcome.STORED
+            if error.code in ("TransactionCanceledException", "TransactionConflictException"):
+                return False
+            raise store_error(error) from None
+        return True
+
+    def _put(self, record: MetricRecord) -> Fields:
+        return {
+            "TableName": self._table,
+            "Item": typed_record(record),
+            "ConditionExpression": SLOT_IS_FREE,
+        }
 
     def query(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
         """The records of slots in [start, end), page by page as they are asked for."""
@@ -60,6 +83,30 @@ class DynamoDbMetricStore:
         first = self._one({"KeyConditionExpression": METRIC}, {":metric": metric})
         return None if first is None else first.slot
 
+    def first_kept(self, metric: str, now: datetime, since: datetime | None = None) -> MetricRecord | None:
+        """The record of the metric's first slot, from `since` on, that has not expired; None if it has none."""
+        while True:
+            bounds = METRIC if since is None else SLOTS_SINCE
+            values = {":metric": metric} if since is None else {":metric": metric, ":first": format_instant(since)}
+            found = self._one({"KeyConditionExpression": bounds}, values)
+            if found is None or not has_expired(found, now):
+                return found
+            since = first_not_expired(found, now)
+
+    def counts(self, metric: str, start: datetime, end: datetime, interval_seconds: int) -> list[Number]:
+        """What the slots of [start, end) have counted, as it was a moment ago.
+
+        Nothing else is read, and a record off the slots, of a former interval, is passed over.
+        """
+        options = {"ProjectionExpression": "slotTime, #count", "ExpressionAttributeNames": {"#count": "count"}}
+        pages = self._pages(metric, start, end, **options, ConsistentRead=False)
+        items = (item for page in pages for item in page.get("Items", ()))
+        return [
+            _number(item["count"]["N"])
+            for item in items
+            if not _second_of_day(item["slotTime"]["S"]) % interval_seconds
+        ]
+
     def newest_slot(self, metric: str) -> datetime | None:
         """The slot of the metric's last record, None if it has none."""
         newest = self._one({"KeyConditionExpression": METRIC, "ScanIndexForward": False}, {":metric": metric})
@@ -70,11 +117,32 @@ class DynamoDbMetricStore:
         values = {":metric": metric, ":last": format_second(end)}
         return self._one({"KeyConditionExpression": SLOTS_UNTIL, "ScanIndexForward": False}, values)
 
+    def records_at(self, slots: Mapping[str, datetime]) -> list[MetricRecord]:
+        """The record of one slot of each of up to MAX_KEYS metrics, in no order; those that there are."""
+        keys = [
+            {"metricName": _typed(name), "slotTime": _typed(format_instant(slot))} for name, slot in slots.items()
+        ]
+        wanted: Fields = {self._table: {"Keys": keys, "ConsistentRead": True}} if keys else {}
+        found: list[MetricRecord] = []
+        for pause in (0.0, *PAUSES_SECONDS):
+            if not wanted:
+                return found
+            machine.sleep(pause)
+            try:
+                answer = call_dynamodb(self._time_left, "BatchGetItem", {"RequestItems": wanted})
+            except AwsError as error:
+                raise store_error(error) from None
+            found += map(_record, answer["Responses"].get(self._table, ()))
+            wanted = answer.get("UnprocessedKeys") or {}  # what was throttled
+        if wanted:
+            raise StoreError(f"BatchGetItem: {self._table} is asked for more than it gives at present")
+        return found
+
     def _one(self, request: Fields, values: dict[str, str]) -> MetricRecord | None:
         page = next(self._query(request | {"Limit": 1}, values))
         return next(map(_record, page.get("Items", ())), None)
 
-    def _pages(self, metric: str, start: datetime, end: datetime, **options: str) -> Iterator[Fields]:
+    def _pages(self, metric: str, start: datetime, end: datetime, **options: Any) -> Iterator[Fields]:
         bounds = _whole_seconds(start, end)
         if bounds is None:
             return
@@ -89,7 +157,18 @@ class DynamoDbMetricStore:
 
 def call_dynamodb(time_left: TimeLeft, operation: str, parameters: Fields) -> Fields:
     """One DynamoDB operation within the time that is left, else AwsError."""
-    return dynamodb_client().call(operation, parameters, min(CALL_SECONDS, time_left() * 0.9))
+    return dynamodb_client().call(operation, parameters, time_left() * 0.9)
+
+
+def change_item(time_left: TimeLeft, operation: str, parameters: Fields) -> bool:
+    """A PutItem, UpdateItem or DeleteItem; whether its condition held, and so the change was made. StoreError."""
+    try:
+        call_dynamodb(time_left, operation, parameters)
+    except AwsError as error:
+        if error.code == "ConditionalCheckFailedException":
+            return False
+        raise store_error(error) from None
+    return True
 
 
 def read_pages(time_left: TimeLeft, operation: str, request: Fields) -> Iterator[Fields]:
@@ -99,15 +178,22 @@ def read_pages(time_left: TimeLeft, operation: str, request: Fields) -> Iterator
         try:
             page = call_dynamodb(time_left, operation, request | start)
         except AwsError as error:
-            raise _store_error(error) from None
+            raise store_error(error) from None
         yield page
         if "LastEvaluatedKey" not in page:
             return
         start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
 
 
-def _store_error(error: AwsError) -> StoreError:
+def store_error(error: AwsError) -> StoreError:
+    """A failure of DynamoDB as the port names it."""
     return StoreUnreachable(str(error)) if error.code == UNREACHABLE else StoreError(str(error))
+
+
+def typed_record(record: MetricRecord) -> Fields:
+    """The record as an item of the table, which DynamoDB removes some time after it has expired."""
+    item = {name: _typed(value) for name, value in write_record(record).items()}
+    return item if record.expires_at is None else {**item, "expiresAt": _typed(record.expires_at)}
 
 
 def _whole_seconds(start: datetime, end: datetime) -> tuple[datetime, datetime] | None:
@@ -121,8 +207,8 @@ def _whole_seconds(start: datetime, end: datetime) -> tuple[datetime, datetime] 
     return (floor_to_second(shift(start, 1)) if start.microsecond else start), last
 
 
-def _typed(value: str | int) -> dict[str, str]:
-    return {"N": str(value)} if isinstance(value, int) else {"S": value}
+def _typed(value: str | Number) -> dict[str, str]:
+    return {"S": value} if isinstance(value, str) else {"N": plain_text(value)}
 
 
 def _record(item: dict[str, dict[str, Any]]) -> MetricRecord:
@@ -136,4 +222,17 @@ def _record(item: dict[str, dict[str, Any]]) -> MetricRecord:
 
 def _plain(value: dict[str, Any]) -> Any:
     kind, content = next(iter(value.items()))
-    return int(content) if kind == "N" and content.isdecimal() else content
+    return _number(content) if kind == "N" else content
+
+
+def _second_of_day(slot: str) -> int:
+    """Of a slot time as it is written: an interval divides a day."""
+    return int(slot[11:13]) * 3600 + int(slot[14:16]) * 60 + int(slot[17:19])
+
+
+def _number(text: str) -> Any:
+    """The number that an item has, or its text if that is none that can be a count."""
+    if text.isdecimal():  # as most are, and there may be hundreds of thousands
+        return int(text)
+    exact = read_exact(text)
+    return text if exact is None else to_number(*exact)

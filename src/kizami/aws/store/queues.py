@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from itertools import islice
 
 from kizami.aws.store.sqs_queue import SqsQueue
+from kizami.core.backfill import spread
 from kizami.core.errors import QueueError
 from kizami.core.messages import ScheduleMessage
-from kizami.core.sender import PlannedMessage
 from kizami.home.values import QueueDepth
 
 _PIECE = 1000
@@ -16,17 +16,17 @@ _PIECE = 1000
 
 def read_depth(live_url: str, backfill_url: str, dead_letter_url: str | None) -> QueueDepth:
     """The live and the backfill queue as one; SQS counts approximately and does not tell any ages. QueueError."""
-    live, backfill = SqsQueue(live_url).depth(), SqsQueue(backfill_url).depth()
-    waiting, delayed, in_flight = (sum(counts) for counts in zip(live, backfill, strict=True))
+    depths = [SqsQueue(url).depth() for url in dict.fromkeys((live_url, backfill_url))]
+    waiting, delayed, in_flight = (sum(counts) for counts in zip(*depths, strict=True))
     dead = SqsQueue(dead_letter_url).waiting() if dead_letter_url else 0
     return QueueDepth(waiting, delayed, in_flight, dead, oldest_age_seconds=None)
 
 
-def send_backfill(queue: SqsQueue, messages: Iterable[ScheduleMessage]) -> int:
+def send_backfill(queue: SqsQueue, messages: Iterable[ScheduleMessage], spread_seconds: int = 0) -> int:
     """Ask for past slots again; how many were taken. It may be repeated after any QueueError."""
     remaining = iter(messages)
     sent = 0
-    while piece := [PlannedMessage(message, 0) for message in islice(remaining, _PIECE)]:
+    while piece := spread(list(islice(remaining, _PIECE)), spread_seconds):
         failed = queue.send(piece)
         if failed:
             raise QueueError(f"{len(failed)} slots were not taken: {failed[0].reason}; try again")

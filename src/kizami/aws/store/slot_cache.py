@@ -2,6 +2,7 @@
 
 An hour that lacks slots is read again from its first missing one on: every few seconds while slots are still on
 their way, else once a minute. So an open page costs a read unit or two a look, and not the day's records.
+Where an interval does not divide an hour, it is a day instead.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
+from math import inf
 from threading import Lock
 
+from kizami.core.answers.numbers import Number, total_of
 from kizami.core.coverage import Span
 from kizami.core.epoch import from_seconds, to_seconds
 from kizami.core.messages import MetricRecord
 from kizami.home.values import Bucket
 
-HOUR = 3600
-ABSENT = -1
+HOUR, DAY = 3600, 86_400
+ABSENT = -inf
 QUICK_SECONDS = 4.0
 SLOW_SECONDS = 60.0
 _HOURS_AT_ONCE = 24  # in one reading; a month is read as thirty of them side by side
@@ -34,28 +37,37 @@ class KnownSlot:
     """A record that was read: its slot and when it was collected, in seconds since 1970."""
 
     slot: int
-    count: int
+    count: Number
     collected: int
 
 
+def stretch_seconds(interval: int) -> int:
+    """How much of a metric is read and kept together: whole slots of it."""
+    return DAY if HOUR % interval else HOUR
+
+
 @dataclass(slots=True)
-class Hour:
-    """One hour of a metric's slots, oldest first: their counts (ABSENT: none yet) and when each was collected."""
+class Stretch:
+    """An hour of a metric's slots, oldest first: their counts (ABSENT: none yet) and when each was collected."""
 
     start: int
     interval: int
-    counts: array[int] = field(init=False)
+    counts: array[float] = field(init=False)  # a double keeps every count as it is
     collected: array[int] = field(init=False)
     looked_at: float | None = None
     awaited_until: float = 0.0
 
     def __post_init__(self) -> None:
-        self.counts = array("q", [ABSENT]) * (HOUR // self.interval)
-        self.collected = array("q", [0]) * (HOUR // self.interval)
+        self.counts = array("d", [ABSENT]) * (self.seconds // self.interval)
+        self.collected = array("q", [0]) * (self.seconds // self.interval)
+
+    @property
+    def seconds(self) -> int:
+        return stretch_seconds(self.interval)
 
     @property
     def end(self) -> int:
-        return self.start + HOUR
+        return self.start + self.seconds
 
     def first_absent(self) -> int | None:
         """Its first slot without a record, None if it is whole."""
@@ -94,7 +106,7 @@ class SlotCache:
         self._threads = threads
         self._grace_seconds = grace_seconds
         self._most_hours = most_hours
-        self._hours: OrderedDict[tuple[str, int, int], Hour] = OrderedDict()
+        self._hours: OrderedDict[tuple[str, int, int], Stretch] = OrderedDict()
         self._guard = Lock()
 
     def look(self, spans: Mapping[str, Span], now: datetime) -> None:
@@ -109,7 +121,8 @@ class SlotCache:
 
     def await_slots(self, metric: str, slots: Iterable[int], interval: int, until: float) -> None:
         """Somebody asks for these slots again: their hours are looked at often until then."""
-        for start in {slot // HOUR * HOUR for slot in slots}:
+        length = stretch_seconds(interval)
+        for start in {slot // length * length for slot in slots}:
             self._hour(metric, start, interval).awaited_until = until
 
     def count(self, metric: str, span: Span) -> int:
@@ -123,7 +136,7 @@ class SlotCache:
             for place in range(first, last):
                 if hour.counts[place] != ABSENT:
                     slot = hour.start + place * hour.interval
-                    yield KnownSlot(slot, hour.counts[place], hour.collected[place])
+                    yield KnownSlot(slot, _number(hour.counts[place]), hour.collected[place])
 
     def newest(self, metric: str, span: Span) -> datetime | None:
         """The newest slot of the span that has a record."""
@@ -135,59 +148,66 @@ class SlotCache:
 
     def buckets(self, metric: str, span: Span, seconds: int) -> list[Bucket]:
         """The records in stretches of `seconds` since 1970; stretches without a record are left out."""
-        found: dict[int, list[int]] = {}
+        found: dict[int, list[Number]] = {}
         for hour, first, last in self._parts(metric, span):
-            step = min(seconds, HOUR) // hour.interval
+            step = 1 if seconds % hour.interval else min(seconds, hour.seconds) // hour.interval
             for place in range(first - first % step, last, step):
                 part = hour.counts[max(place, first) : min(place + step, last)]
-                counts = [count for count in part if count != ABSENT]
+                counts = [_number(count) for count in part if count != ABSENT]
                 moment = hour.start + place * hour.interval
                 found.setdefault(moment - moment % seconds, []).extend(counts)
         return [
-            Bucket(from_seconds(start), len(counts), min(counts), max(counts), sum(counts))
+            Bucket(from_seconds(start), len(counts), min(counts), max(counts), total_of(counts))
             for start, counts in found.items()
             if counts
         ]
 
-    def _counts(self, metric: str, span: Span) -> Iterator[array[int]]:
+    def _counts(self, metric: str, span: Span) -> Iterator[array[float]]:
         return (hour.counts[first:last] for hour, first, last in self._parts(metric, span))
 
-    def _parts(self, metric: str, span: Span) -> Iterator[tuple[Hour, int, int]]:
+    def _parts(self, metric: str, span: Span) -> Iterator[tuple[Stretch, int, int]]:
         start, end = to_seconds(span.start), to_seconds(span.end)
-        for moment in range(start // HOUR * HOUR, end, HOUR):
+        length = stretch_seconds(span.interval_seconds)
+        for moment in range(start // length * length, end, length):
             hour = self._hour(metric, moment, span.interval_seconds)
             yield hour, *hour.places(start, end)
 
-    def _stale(self, metric: str, span: Span, now: float) -> list[Hour]:
+    def _stale(self, metric: str, span: Span, now: float) -> list[Stretch]:
         """The hours of a span that have begun and are to be read."""
         start, end = to_seconds(span.start), min(to_seconds(span.end), int(now) + 1)
+        length = stretch_seconds(span.interval_seconds)
         hours = (
-            self._hour(metric, hour, span.interval_seconds) for hour in range(start // HOUR * HOUR, end, HOUR)
+            self._hour(metric, hour, span.interval_seconds)
+            for hour in range(start // length * length, end, length)
         )
         return [hour for hour in hours if hour.is_stale(now, self._grace_seconds)]
 
-    def _hour(self, metric: str, start: int, interval: int) -> Hour:
+    def _hour(self, metric: str, start: int, interval: int) -> Stretch:
         key = metric, start, interval
         with self._guard:
             hour = self._hours.get(key)
             if hour is None:
-                hour = self._hours[key] = Hour(start, interval)
+                hour = self._hours[key] = Stretch(start, interval)
             self._hours.move_to_end(key)
             while len(self._hours) > self._most_hours:
                 self._hours.popitem(last=False)
         return hour
 
-    def _read_piece(self, metric: str, hours: list[Hour], moment: float) -> None:
-        by_start = {hour.start: hour for hour in hours}
+    def _read_piece(self, metric: str, hours: list[Stretch], moment: float) -> None:
+        by_start, length = {hour.start: hour for hour in hours}, hours[0].seconds
         first = hours[0].first_absent()
         start = hours[0].start if first is None else first
         for record in self._read(metric, from_seconds(start), from_seconds(hours[-1].end)):
-            by_start[to_seconds(record.slot) // HOUR * HOUR].put(record)
+            by_start[to_seconds(record.slot) // length * length].put(record)
         for hour in hours:
             hour.looked_at = moment
 
 
-def _pieces(hours: list[Hour]) -> list[list[Hour]]:
+def _number(count: float) -> Number:
+    return int(count) if count.is_integer() else count
+
+
+def _pieces(hours: list[Stretch]) -> list[list[Stretch]]:
     """Hours that follow one another, so many at once."""
     pieces = [hours[:1]] if hours else []
     for before, hour in pairwise(hours):

@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
 
-from kizami.aws.client.json_client import CALL_SECONDS, UNREACHABLE, AwsError, Fields, JsonClient
+from kizami.aws.client import machine
+from kizami.aws.client.json_client import UNREACHABLE, AwsError, Fields, JsonClient
 from kizami.aws.invocation import TimeLeft
 from kizami.core.errors import QueueError, QueueUnreachable
-from kizami.core.messages import write_message
+from kizami.core.messages import write_bundle, write_message
 from kizami.core.ports import FailedSend
-from kizami.core.sender import PlannedMessage
+from kizami.core.sender import Planned, PlannedBundle
 
-MAX_BATCH = 10  # SQS's limit; ten of our messages stay far below its limit of bytes
+MAX_BATCH = 10  # SQS's limits
+MAX_BATCH_BYTES = 240_000  # of 256 KB, which some still have
 # A batch may take so much of the time that is left. The next one, and the repetition of what failed, get as much
 # of the rest: a slow queue has seconds, and a dead one never uses up the invocation.
 SHARE_OF_TIME_LEFT = 0.4
 SENDS_AT_ONCE = 16
 
-Batch = Sequence[PlannedMessage]
+
+@dataclass(frozen=True, slots=True)
+class QueueEntry:
+    """A message as the queue takes it; `attributes` travel beside the body."""
+
+    body: str
+    delay_seconds: int = 0
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NotTaken:
+    """An entry that the queue did not take, by its place among those sent, and why."""
+
+    number: int
+    reason: str
+
+
+Batch = list[tuple[int, QueueEntry]]
 
 
 class QueueNotFound(QueueError):
@@ -39,9 +60,14 @@ class SqsQueue:
         self._url = url
         self._time_left = time_left
 
-    def send(self, entries: Sequence[PlannedMessage]) -> list[FailedSend]:
-        """Send all, ten a call; the answer lists those not taken. QueueError when no call got through at all."""
-        batches = [entries[start : start + MAX_BATCH] for start in range(0, len(entries), MAX_BATCH)]
+    def send(self, entries: Sequence[Planned]) -> list[FailedSend]:
+        """Send all, in the fewest calls; the answer lists those not taken. QueueError when no call got through."""
+        written = [QueueEntry(_body(entry), entry.delay_seconds) for entry in entries]
+        return [FailedSend(entries[each.number], each.reason) for each in self.send_entries(written)]
+
+    def send_entries(self, entries: Sequence[QueueEntry]) -> list[NotTaken]:
+        """The same of messages that are written already."""
+        batches = list(_batches(entries))
         results = self._send_all(batches)
         errors = [result for result in results if isinstance(result, QueueError)]
         if errors and len(errors) == len(batches):
@@ -52,21 +78,15 @@ class SqsQueue:
             for failed in (_all_failed(batch, result) if isinstance(result, QueueError) else result)
         ]
 
-    def _send_all(self, batches: list[Batch]) -> list[list[FailedSend] | QueueError]:
+    def _send_all(self, batches: list[Batch]) -> list[list[NotTaken] | QueueError]:
         if len(batches) <= 2:  # a minute of the seeds' one target
             return list(map(self._send_batch, batches))
-        from concurrent.futures import ThreadPoolExecutor
+        return list(machine.map_in_threads(self._send_batch, batches, min(SENDS_AT_ONCE, len(batches))))
 
-        with ThreadPoolExecutor(min(SENDS_AT_ONCE, len(batches))) as pool:
-            return list(pool.map(self._send_batch, batches))
-
-    def _send_batch(self, batch: Batch) -> list[FailedSend] | QueueError:
-        entries = [
-            {"Id": str(number), "MessageBody": write_message(entry.message), "DelaySeconds": entry.delay_seconds}
-            for number, entry in enumerate(batch)
-        ]
+    def _send_batch(self, batch: Batch) -> list[NotTaken] | QueueError:
+        entries = [_written(number, entry) for number, entry in batch]
         try:
-            seconds = min(CALL_SECONDS, self._time_left() * SHARE_OF_TIME_LEFT)
+            seconds = self._time_left() * SHARE_OF_TIME_LEFT
             answer = self.call("SendMessageBatch", {"Entries": entries}, seconds)
         except QueueError as error:
             return error
@@ -87,7 +107,7 @@ class SqsQueue:
         due, delayed, in_flight = (int(attributes.get(name, 0)) for name in names)
         return due, delayed, in_flight
 
-    def call(self, operation: str, parameters: Fields, seconds: float = CALL_SECONDS) -> Fields:
+    def call(self, operation: str, parameters: Fields, seconds: float = inf) -> Fields:
         """One operation of SQS on this queue; QueueError for whatever goes wrong."""
         try:
             within = min(seconds, self._time_left() * 0.9)
@@ -99,16 +119,49 @@ class SqsQueue:
             raise kind(str(error)) from None
 
 
-def _all_failed(batch: Batch, error: QueueError) -> list[FailedSend]:
-    return [FailedSend(entry, str(error)) for entry in batch]
+def _body(entry: Planned) -> str:
+    return write_bundle(entry.message) if isinstance(entry, PlannedBundle) else write_message(entry.message)
 
 
-def _not_taken(batch: Batch, answer: Fields) -> list[FailedSend]:
+def _batches(entries: Sequence[QueueEntry]) -> Iterator[Batch]:
+    """As many as a call takes, by number and by bytes."""
+    batch: Batch = []
+    size = 0
+    for number, entry in enumerate(entries):
+        length = _bytes_of(entry)
+        if batch and (len(batch) == MAX_BATCH or size + length > MAX_BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append((number, entry))
+        size += length
+    if batch:
+        yield batch
+
+
+def _bytes_of(entry: QueueEntry) -> int:
+    """What SQS counts at most: body, names, types and values."""
+    texts = (entry.body, *(f"{name}String{value}" for name, value in entry.attributes.items()))
+    return sum(len(text) if text.isascii() else 4 * len(text) for text in texts)
+
+
+def _written(number: int, entry: QueueEntry) -> Fields:
+    fields = {"Id": str(number), "MessageBody": entry.body, "DelaySeconds": entry.delay_seconds}
+    if not entry.attributes:
+        return fields
+    typed = {name: {"DataType": "String", "StringValue": value} for name, value in entry.attributes.items()}
+    return {**fields, "MessageAttributes": typed}
+
+
+def _all_failed(batch: Batch, error: QueueError) -> list[NotTaken]:
+    return [NotTaken(number, str(error)) for number, _ in batch]
+
+
+def _not_taken(batch: Batch, answer: Fields) -> list[NotTaken]:
     """Those that the answer does not say were taken: an entry it forgets is a failed one, not a lost one."""
     taken = {entry["Id"] for entry in answer.get("Successful", ())}
     reasons = {entry["Id"]: f"{entry['Code']}: {entry.get('Message', '')}" for entry in answer.get("Failed", ())}
     return [
-        FailedSend(entry, reasons.get(str(number), "the answer does not mention it"))
-        for number, entry in enumerate(batch)
+        NotTaken(number, reasons.get(str(number), "the answer does not mention it"))
+        for number, _ in batch
         if str(number) not in taken
     ]

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.aws.store.slot_cache import KnownSlot
+from kizami.core.answers.numbers import Number, total_of
 from kizami.core.coverage import Span
 from kizami.core.epoch import from_seconds, to_seconds
 from kizami.home.values import Bucket
@@ -41,10 +42,10 @@ class TableSlots:
 
     def buckets(self, metric: str, span: Span, seconds: int) -> list[Bucket]:
         """The records in stretches of `seconds` since 1970; stretches without a record are left out."""
-        found: dict[int, list[int]] = {}
+        found: dict[int, list[Number]] = {}
         for each in self.known(metric, span):
             found.setdefault(each.slot - each.slot % seconds, []).append(each.count)
         return [
-            Bucket(from_seconds(start), len(counts), min(counts), max(counts), sum(counts))
+            Bucket(from_seconds(start), len(counts), min(counts), max(counts), total_of(counts))
             for start, counts in found.items()
         ]

@@ -1,1 +1,1 @@
-"""What `kizami doctor` looks at: machine (SQLite, the file, the clock), then targets (each asked once)."""
+"""What `kizami doctor` looks at: machine (SQLite, the file, the clock), targets (each asked once), alerts."""

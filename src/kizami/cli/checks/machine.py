@@ -18,7 +18,6 @@ from kizami.core.errors import KizamiError
 from kizami.core.targets.target import Target
 
 SAFE_SQLITE = (3, 51, 3)  # the first without the WAL-reset bug, which can corrupt a file with two writers
-LITTLE_ROOM_BYTES = 200 * 1024 * 1024
 CLOCK_TOLERANCE_SECONDS = 2.0
 _CLOCK_HOSTS = 3
 _CLOCK_TIMEOUT_SECONDS = 3
@@ -54,7 +53,7 @@ def check_sqlite() -> Check:
 
 def check_database(path: Path) -> Check:
     """Whether the file can be used, or made, and whether there is room."""
-    from kizami.local.store.database import open_database, require_intact
+    from kizami.local.store.database import LITTLE_ROOM_BYTES, open_database, require_intact
     from kizami.local.store.write_ahead_log import describe_large_log
 
     directory = path.absolute().parent
@@ -79,7 +78,7 @@ def check_database(path: Path) -> Check:
 
 def check_clock(targets: Iterable[Target]) -> Check:
     """Whether the wall clock agrees with the targets' servers, as far as they tell the time."""
-    hosts = list(dict.fromkeys(target.url for target in targets))
+    hosts = list(dict.fromkeys(target.url for target in targets if not (target.tls or target.proxy)))
     for url in hosts[:_CLOCK_HOSTS]:
         ahead = _seconds_ahead(url)
         if ahead is None:
@@ -101,7 +100,7 @@ def _seconds_ahead(url: str) -> float | None:
     connection = kind(parts.hostname or "", parts.port, timeout=_CLOCK_TIMEOUT_SECONDS)
     try:
         before = time.time()
-        connection.request("HEAD", parts.path or "/")
+        connection.request("HEAD", parts.path.partition("{")[0] or "/")
         date = connection.getresponse().getheader("Date")
         after = time.time()
         # The header is cut to the second: on average it lags half of one behind.

@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO, cast
@@ -20,15 +20,17 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from kizami.cli.terminal.printing import age_text, completeness_text, is_styled, plural
+from kizami.cli.terminal.colours import is_styled
+from kizami.cli.terminal.printing import age_text, completeness_text, plural
 from kizami.cli.terminal.unblocked_output import UnblockedOutput
+from kizami.core.answers.numbers import plain_text
 from kizami.core.coverage import Completeness
 from kizami.core.errors import KizamiError
 from kizami.core.logs import PlainFormatter
-from kizami.core.slots import format_instant
 from kizami.home.health import HOUR
 from kizami.home.port import Home
 from kizami.home.snapshot import read_coverage
+from kizami.home.times.zones import zoned_text
 from kizami.home.values import Lateness, QueueDepth, lateness_of
 from kizami.local.engine.loop import Engine, StoredRecord
 from kizami.local.home import LocalHome
@@ -61,14 +63,16 @@ class Facts:
     lateness: Lateness
     numbers: Numbers
     records: list[StoredRecord]
+    zone: tzinfo = UTC
 
 
 class LiveView:
     """Draws on a thread of its own; log lines go above the picture."""
 
-    def __init__(self, database: Path, engine: Engine) -> None:
+    def __init__(self, database: Path, engine: Engine, zone: tzinfo = UTC) -> None:
         self._database = database
         self._engine = engine
+        self._zone = zone
         self._records: deque[StoredRecord] = deque(maxlen=_ROWS)
         self._late: deque[int] = deque(maxlen=_LATENESS_POLLS)
         self._started = time.monotonic()
@@ -79,6 +83,7 @@ class LiveView:
         self._thread = threading.Thread(target=self._run, name="live-view", daemon=True)
 
     def __enter__(self) -> Self:
+        self._handlers = logging.getLogger("kizami").handlers[:]
         if sys.stderr.isatty():  # who sends the log elsewhere wants it there
             _log_above(self._console)
         self._live.start()
@@ -92,6 +97,7 @@ class LiveView:
         self._thread.join(timeout=0.5)
         self._live.stop()
         self._output.finish()
+        logging.getLogger("kizami").handlers[:] = self._handlers
 
     def show(self, records: list[StoredRecord]) -> None:
         """Take these into the picture."""
@@ -130,6 +136,7 @@ class LiveView:
             lateness=lateness_of(sorted(Counter(self._late).items())),
             numbers=numbers,
             records=list(self._records),
+            zone=self._zone,
         )
         return picture(facts, self._console.height, styled=is_styled())
 
@@ -143,7 +150,7 @@ def picture(facts: Facts, height: int, *, styled: bool) -> Group:
     """What is shown, in so many lines at most; plain text unless `styled`."""
     lines = [_line(words, style if styled else "") for words, style in _lines(facts)]
     room = max(1, min(_ROWS, height - len(lines) - 2))
-    return Group(*lines, _table(facts.records[-room:], "bold" if styled else ""))
+    return Group(*lines, _table(facts.records[-room:], facts.zone, "bold" if styled else ""))
 
 
 def _line(words: str, style: str) -> Text:
@@ -166,7 +173,7 @@ def _lines(facts: Facts) -> Iterator[tuple[str, str]]:
         yield f"failing: {plural(facts.failing, 'target')}; the log and `kizami dead-letters list` say why", "red"
 
 
-def _table(records: list[StoredRecord], heading_style: str) -> Table:
+def _table(records: list[StoredRecord], zone: tzinfo, heading_style: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style=heading_style)
     table.add_column("slot time")
     table.add_column("metric", overflow="ellipsis", no_wrap=True, max_width=40)
@@ -176,7 +183,9 @@ def _table(records: list[StoredRecord], heading_style: str) -> Table:
     for stored in reversed(records):
         record = stored.record
         late = f"{stored.late_ms} ms" if stored.late_ms < _SHORT_MS else age_text(stored.late_ms / 1000)
-        table.add_row(format_instant(record.slot), Text(record.metric), str(record.count), late, _how(stored))
+        table.add_row(
+            zoned_text(record.slot, zone), Text(record.metric), plain_text(record.count), late, _how(stored)
+        )
     return table
 
 

@@ -1,68 +1,58 @@
-"""A metric as a drawing: slots drawn together into columns, columns as dots, dots as characters (pure).
+"""A metric as a drawing: the figures of stretches as columns, columns as dots, dots as characters (pure).
 
-A line is drawn from one slot to the next only where both are stored: what is not known is left open.
+A line is drawn from one column to the next only where both are whole: what is not known is left open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from itertools import pairwise
+from datetime import datetime, timedelta
+from decimal import Decimal
 
+from kizami.core.answers.numbers import Number, plain_text
 from kizami.core.coverage import Span
-from kizami.core.messages import MetricRecord
+from kizami.core.slots import shift
+from kizami.home.figures.summary import Aggregate, Figure
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Column:
-    """Neighbouring slots that are drawn together; numbers of slots count from the start of the drawing."""
+    """Neighbouring slots that are drawn together, from the least to the greatest count or as one figure."""
 
+    slots: int
     expected: int
-    stored: int = 0
-    low: int = 0
-    high: int = 0
-    first_slot: int = 0
-    last_slot: int = 0
-    last_count: int = 0
+    stored: int
+    low: Number | Decimal = 0
+    high: Number | Decimal = 0
 
-    def add(self, slot: int, count: int) -> None:
-        """Take in the next record."""
-        if not self.stored:
-            self.first_slot, self.low, self.high = slot, count, count
-        self.low, self.high = min(self.low, count), max(self.high, count)
-        self.last_slot, self.last_count = slot, count
-        self.stored += 1
+    @property
+    def is_whole(self) -> bool:
+        return self.stored >= self.slots
 
-    def continues_in(self, following: Column) -> bool:
-        """Whether no slot is missing between the two."""
-        return bool(self.stored and following.stored) and following.first_slot == self.last_slot + 1
+    def reaching(self, previous: Column) -> Column:
+        """Itself, drawn out to the column before it if nothing is missing in either."""
+        if not (self.is_whole and previous.is_whole and previous.stored):
+            return self
+        low, high = min(self.low, previous.high), max(self.high, previous.low)
+        return Column(self.slots, self.expected, self.stored, low, high)
 
 
-def gather_columns(records: Iterable[MetricRecord], drawn: Span, expected: Span, most: int) -> list[Column]:
-    """At most `most` columns for the slots of `drawn`; where none is `expected`, none is missed."""
-    step = timedelta(seconds=drawn.interval_seconds)
+def column_of(figure: Figure, interval_seconds: int, aggregate: Aggregate | None = None) -> Column:
+    """The column of a stretch: its extremes, or the one figure that is wanted."""
+    slots = (figure.end - figure.start) // timedelta(seconds=interval_seconds)
+    told = figure.completeness
+    values = [figure.value(each) for each in ([aggregate] if aggregate else [Aggregate.MIN, Aggregate.MAX])]
+    return Column(slots, told.expected, told.stored, values[0] or 0, values[-1] or 0)
+
+
+def column_edges(drawn: Span, most: int) -> list[datetime]:
+    """The edges of at most `most` columns, of as many whole slots each as can be."""
     slots = drawn.expected
-    edges = column_edges(slots, most)
-    due = range((expected.start - drawn.start) // step, (expected.end - drawn.start) // step)
-    columns = [Column(_overlap(edge, due)) for edge in edges]
-    for record in records:
-        slot, off_grid = divmod(record.slot - drawn.start, step)
-        if 0 <= slot < slots and not off_grid:
-            columns[slot * len(columns) // slots].add(slot, record.count)
-    return columns
-
-
-def column_edges(slots: int, most: int) -> list[range]:
-    """Which slots, by their numbers, each column draws."""
     count = min(slots, most)
     # The first slot n of column k is the first with n * count // slots == k.
     starts = [-(-number * slots // count) for number in range(count + 1)] if count else [0]
-    return [range(start, end) for start, end in pairwise(starts)]
-
-
-def _overlap(one: range, other: range) -> int:
-    return max(0, min(one.stop, other.stop) - max(one.start, other.start))
+    return [shift(drawn.start, number * drawn.interval_seconds) for number in starts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,32 +89,36 @@ def draw(columns: Sequence[Column], width: int, height: int, glyphs: Glyphs) -> 
 
     `width` is that of the plane beside the margin; it has room for `width * glyphs.wide` columns.
     """
-    top = max((column.high for column in columns if column.stored), default=0) or 1
+    top = max((0, *(column.high for column in columns if column.stored)))
+    bottom = min((0, *(column.low for column in columns if column.stored)))
+    top = top if top > bottom else 1
     plane = [[0] * width for _ in range(height)]
-    for x, y in _dots(columns, width * glyphs.wide, height * glyphs.high, top):
+    for x, y in _dots(columns, width * glyphs.wide, height * glyphs.high, float(bottom), float(top)):
         plane[y // glyphs.high][x // glyphs.wide] |= 1 << (x % glyphs.wide * glyphs.high + y % glyphs.high)
-    scale = {0: scale_text(top), height - 1: "0"}
+    scale = {0: scale_text(top), height - 1: scale_text(bottom)}
     rows = ("".join(map(glyphs.character, row)) for row in plane)
     lines = [f"{scale.get(number, ''):>{MARGIN - 2}} {glyphs.edge}{row}" for number, row in enumerate(rows)]
     return [*map(str.rstrip, lines), f"{'':{MARGIN - 1}}{glyphs.corner}{''.join(_axis(columns, width, glyphs))}"]
 
 
-def scale_text(count: int) -> str:
-    """A count in the margin's six characters: 999999, 1.0e6, 9.0e15."""
-    return str(count) if count < 10**6 else f"{count:.1e}".replace("e+0", "e").replace("e+", "e")
+def scale_text(count: Number | Decimal) -> str:
+    """A count in the margin's six characters: 999999, 1.0e6, 9.0e15, -0.25, 1.0e-5."""
+    text = plain_text(count)
+    if len(text) <= MARGIN - 2:
+        return text
+    if 0.001 <= abs(float(count)) < 10**5:
+        return text[: MARGIN - 2].rstrip(".")
+    return f"{count:.{0 if count < 0 else 1}e}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
 
 
-def _dots(columns: Sequence[Column], wide: int, high: int, top: int) -> Iterator[tuple[int, int]]:
-    previous = Column(0)
+def _dots(columns: Sequence[Column], wide: int, high: int, least: float, top: float) -> Iterator[tuple[int, int]]:
+    previous, scale = Column(1, 0, 0), (high - 1) / (top - least)
     for x in range(wide if columns else 0):
         column = columns[x * len(columns) // wide]
-        if not column.stored:
-            previous = column
-            continue
-        joined = [previous.last_count] if previous.continues_in(column) else []
-        lowest, highest = min([column.low, *joined]), max([column.high, *joined])
-        bottom, upper = (high - 1 - round(count * (high - 1) / top) for count in (lowest, highest))
-        yield from ((x, y) for y in range(upper, bottom + 1))
+        if column.stored:
+            reach = column.reaching(previous)
+            bottom, upper = (high - 1 - round((float(count) - least) * scale) for count in (reach.low, reach.high))
+            yield from ((x, y) for y in range(upper, bottom + 1))
         previous = column
 
 

@@ -1,28 +1,24 @@
-"""How a verb speaks: data to stdout, words to stderr, plain text or JSON, aligned also for wide characters."""
+"""How a verb speaks: data to stdout, words to stderr; and how it writes instants, ages and shares."""
 
 from __future__ import annotations
 
 import json
-import os
 import sys
-import unicodedata
-from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import IO, Any
+from typing import Any
 
 import click
 
 from kizami.cli.options import Decorator
 from kizami.cli.ranges import TimeRange
-from kizami.core.coverage import Completeness, Gap
+from kizami.cli.shown_zone import shown_zone
+from kizami.core.coverage import Completeness
 from kizami.core.slots import format_second
+from kizami.home.times.zones import zoned_text
 
 json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 NOTHING_DUE = "no slot is due in this range"
-
-# Per column: does its text stand at the right edge?
-Columns = Sequence[tuple[str, bool]]
 
 
 def say(words: str) -> None:
@@ -36,63 +32,9 @@ def print_json(document: Any) -> None:
     click.echo(json.dumps(document, ensure_ascii=False, indent=indent))
 
 
-def print_table(columns: Columns, rows: Iterable[Sequence[str]]) -> None:
-    """The rows under their headings on stdout."""
-    for line in table_lines(columns, rows):
-        click.echo(line)
-
-
-def table_lines(columns: Columns, rows: Iterable[Sequence[str]]) -> list[str]:
-    """Heading and rows, each column as wide as its widest cell."""
-    heading = [name for name, _ in columns]
-    cells = [heading, *rows]
-    widths = [max(map(cell_width, column)) for column in zip(*cells, strict=True)]
-    lines = [_aligned(row, widths, columns) for row in cells]
-    return [emphasized(lines[0]), *lines[1:]]
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int], columns: Columns) -> str:
-    cells = (pad(text, width, right) for text, width, (_, right) in zip(row, widths, columns, strict=True))
-    return "  ".join(cells).rstrip()
-
-
-def pad(text: str, width: int, right: bool = False) -> str:
-    """`text` filled up to `width` cells of a terminal."""
-    filling = " " * (width - cell_width(text))
-    return filling + text if right else text + filling
-
-
-def cell_width(text: str) -> int:
-    """How many cells of a terminal `text` takes: Japanese characters take two, combining marks none."""
-    if text.isascii():
-        return len(text)
-    return sum(_character_width(character) for character in text)
-
-
-def _character_width(character: str) -> int:
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def emphasized(text: str) -> str:
-    """Bold where a person looks at a terminal that has not asked for plain text."""
-    return click.style(text, bold=True) if is_styled() else text
-
-
-def is_styled() -> bool:
-    """Whether stdout is a terminal that takes colours (https://no-color.org)."""
-    return is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
-
-
-def is_terminal(stream: IO[str]) -> bool:
-    """Whether a person looks at it, on a terminal that can do more than print lines."""
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
-
-
 def instant_text(instant: datetime | None) -> str:
-    """As on the wire, cut to the second; a dash where there is none."""
-    return "-" if instant is None else format_second(instant)
+    """For people: cut to the second, in the zone asked for; a dash where there is none."""
+    return "-" if instant is None else zoned_text(instant, shown_zone())
 
 
 def age_text(age: timedelta | float) -> str:
@@ -125,12 +67,7 @@ def stored_words(completeness: Completeness) -> str:
 
 def range_fields(time_range: TimeRange) -> dict[str, str]:
     """A range in JSON, cut to the second."""
-    return {"from": instant_text(time_range.start), "to": instant_text(time_range.end)}
-
-
-def gap_fields(gap: Gap) -> dict[str, str | int]:
-    """A gap in JSON."""
-    return {"from": instant_text(gap.start), "to": instant_text(gap.end), "slots": gap.slots}
+    return {"from": format_second(time_range.start), "to": format_second(time_range.end)}
 
 
 def plural(number: int, noun: str) -> str:

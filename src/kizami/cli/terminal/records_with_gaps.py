@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import islice
 
 from kizami.core.coverage import Completeness, Gap, Span, find_gaps
-from kizami.core.messages import MetricRecord
+from kizami.core.epoch import from_seconds, to_seconds
 from kizami.core.slots import floor_to_slot, shift
-
-_PIECE = 1000
+from kizami.home.columns import RecordColumns
 
 
 class RecordsWithGaps:
     """The records of a metric's span, once."""
 
-    def __init__(self, records: Iterable[MetricRecord], span: Span) -> None:
-        self._remaining = iter(records)
+    def __init__(self, pieces: Iterable[RecordColumns], span: Span) -> None:
+        self._pieces = pieces
         self._span = span
         self._stored = 0
         self.gaps: list[Gap] = []
 
-    def entries(self) -> Iterator[MetricRecord | Gap]:
+    def entries(self) -> Iterator[RecordColumns | Gap]:
         """The records and, in between, the runs of due slots that have none."""
         start = self._span.start
-        while piece := list(islice(self._remaining, _PIECE)):
-            end = self._end_of(piece[-1].slot, start)
-            yield from self._with_gaps(piece, start, end)
+        for piece in self._pieces:
+            end = self._end_of(from_seconds(piece.slots[-1]), start)
+            self._stored += len(piece)
+            yield from _parted(piece, self._gaps_between(piece.slots, start, end))
             start = end
-        yield from self._with_gaps([], start, self._span.end)
+        yield from self._gaps_between((), start, self._span.end)
 
-    def records(self) -> Iterator[MetricRecord]:
+    def records(self) -> Iterator[RecordColumns]:
         """The records alone."""
-        return (entry for entry in self.entries() if isinstance(entry, MetricRecord))
+        return (entry for entry in self.entries() if isinstance(entry, RecordColumns))
 
     @property
     def completeness(self) -> Completeness:
@@ -44,15 +44,25 @@ class RecordsWithGaps:
         end = shift(floor_to_slot(slot, self._span.interval_seconds), self._span.interval_seconds)
         return min(max(start, end), self._span.end)
 
-    def _with_gaps(
-        self, piece: list[MetricRecord], start: datetime, end: datetime
-    ) -> Iterable[MetricRecord | Gap]:
-        part = Span(start, end, self._span.interval_seconds)
-        gaps = list(find_gaps(part, (record.slot for record in piece)))
-        self._stored += len(piece)
+    def _gaps_between(self, slots: Sequence[int], start: datetime, end: datetime) -> list[Gap]:
+        interval = self._span.interval_seconds
+        due = range(to_seconds(start), to_seconds(end), interval)
+        # Mostly nothing is missing, which is seen at once.
+        if slots == due or tuple(slots) == tuple(due):
+            return []
+        gaps = list(find_gaps(Span(start, end, interval), map(from_seconds, slots)))
         self.gaps += gaps
-        return sorted([*piece, *gaps], key=_start)
+        return gaps
 
 
-def _start(entry: MetricRecord | Gap) -> datetime:
-    return entry.slot if isinstance(entry, MetricRecord) else entry.start
+def _parted(piece: RecordColumns, gaps: Iterable[Gap]) -> Iterator[RecordColumns | Gap]:
+    """The piece, parted where its gaps are."""
+    begin = 0
+    for gap in gaps:
+        end = bisect_left(piece.slots, to_seconds(gap.start))
+        if begin < end:
+            yield piece.part(begin, end)
+        yield gap
+        begin = end
+    if begin < len(piece):
+        yield piece.part(begin, len(piece)) if begin else piece

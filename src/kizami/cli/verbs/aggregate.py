@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -21,13 +22,16 @@ from kizami.aggregation.signing import ApiKey, require_company_id
 from kizami.cli.exit_codes import CONFIGURATION, FAILURE, OK, UNREACHABLE
 from kizami.cli.homes import HomeOptions, backend_options
 from kizami.cli.options import Decorator, database_option
-from kizami.cli.terminal.printing import json_option, plural, print_json, print_table, say
+from kizami.cli.shown_zone import tz_option
+from kizami.cli.terminal.printing import instant_text, json_option, plural, print_json, say
+from kizami.cli.terminal.tables import print_table
 from kizami.core.epoch import from_seconds
 from kizami.core.errors import ApiUnreachable, ConfigurationError, InvalidInput
 from kizami.core.logs import printable, use_logs
+from kizami.core.requests.urls import configured_url
 from kizami.core.slots import format_second, shorten
-from kizami.core.targets.target import MOCK_API_URL, SecretReference
-from kizami.core.targets.urls import configured_url
+from kizami.core.targets.references import SecretReference
+from kizami.core.targets.target import MOCK_API_URL
 from kizami.mock_api.users import users_key
 from kizami.platform.clock import SystemClock
 
@@ -106,6 +110,7 @@ def run(
 @company_option
 @click.option("--month", metavar="YYYY-MM", help="The month; without it, the current one.")
 @zone_option
+@tz_option
 @json_option
 @backend_options
 def points(company_id: str, month: str | None, time_zone: str, as_json: bool, home_options: HomeOptions) -> None:
@@ -123,7 +128,9 @@ def points(company_id: str, month: str | None, time_zone: str, as_json: bool, ho
         users = [_fields(item) for item in found]
         print_json({"companyId": company_id, "month": shown_month, "total": total, "users": users})
     else:
-        print_table(_COLUMNS, ([item.user_number, str(item.points), _updated(item)] for item in found))
+        print_table(
+            _COLUMNS, ([item.user_number, str(item.points), instant_text(_updated(item))] for item in found)
+        )
     say(f"{company_id} in {shown_month}: {plural(total, 'point')} of {plural(len(found), 'user')}")
 
 
@@ -240,9 +247,9 @@ def _fields(item: UserPoints) -> dict[str, str | int]:
     return {
         "userNumber": item.user_number,
         "points": item.points,
-        "updateTimestamp": _updated(item),
+        "updateTimestamp": format_second(_updated(item)),
     }
 
 
-def _updated(item: UserPoints) -> str:
-    return format_second(from_seconds(item.updated_at))
+def _updated(item: UserPoints) -> datetime:
+    return from_seconds(item.updated_at)

@@ -14,9 +14,10 @@ from kizami.cli.exit_codes import FAILURE, OK
 from kizami.cli.homes import HomeOptions, backend_options
 from kizami.cli.metric_names import chosen_targets, metrics_argument
 from kizami.cli.ranges import TimeRange, range_options
-from kizami.cli.terminal.printing import is_terminal, json_option, plural, print_json, say
-from kizami.cli.verbs.gaps import gap_list, print_gaps
-from kizami.core.backfill import plan_backfill
+from kizami.cli.terminal.colours import is_terminal
+from kizami.cli.terminal.printing import json_option, plural, print_json, say
+from kizami.cli.verbs.gaps import gap_list, print_gaps, span_of
+from kizami.core.backfill import left_out_words, plan_backfill
 from kizami.core.coverage import Gap, Span, count_slots
 from kizami.core.errors import InvalidInput
 from kizami.core.messages import ScheduleMessage
@@ -69,12 +70,17 @@ def command(
 
     With --gaps for those that are missing, by default in the last 24 hours. With a range alone for all of
     its slots, also from before the metric was first polled. It can be interrupted and repeated at any time:
-    nothing is asked for twice. The running `kizami up` collects them; if none runs, this process does.
+    nothing is asked for twice. The running `kizami up` collects them; if none runs, this process does. Targets
+    with backfill = false are left out.
     """
     if time_range.is_default and not only_gaps:
         raise click.UsageError("Say which slots: --gaps, or --from and --to, or --last.")
     with home_options.opened() as home:
-        plan = make_plan(home, chosen_targets(home, metrics), time_range, only_gaps)
+        chosen = chosen_targets(home, metrics)
+        if live_only := [name for name, target in chosen.items() if not target.backfill]:
+            say(left_out_words(live_only))
+        targets = {name: target for name, target in chosen.items() if target.backfill}
+        plan = make_plan(home, targets, time_range, only_gaps)
         if dry_run:
             return _show(plan, as_json)
         if no_wait:
@@ -85,8 +91,11 @@ def command(
 def make_plan(home: Home, targets: Mapping[str, KnownTarget], time_range: TimeRange, only_gaps: bool) -> Plan:
     """What there is to do; InvalidInput if it is more than one run should take on."""
     wanted = time_range.start, time_range.end, time_range.now
+    for target in targets.values() if not only_gaps else ():
+        target.require_kept(time_range.start, "--from")
     spans = {
-        name: target.within(*wanted) if only_gaps else target.whole(*wanted) for name, target in targets.items()
+        name: span_of(target, time_range) if only_gaps else target.whole(*wanted)
+        for name, target in targets.items()
     }
     _require_at_most(MOST_LOOKED_THROUGH, sum(span.expected for span in spans.values()))
     plan = Plan(targets, spans, home.missing(spans), home.queued(spans), _count_unstored(home, spans))
@@ -116,10 +125,21 @@ def _run(home: Home, plan: Plan, as_json: bool) -> int:
     if as_json:
         print_json({"asked": asked, "stored": stored, "gaps": gap_list(plan.gaps)})
     if stored < asked:
-        say(f"{stored:,} of {plural(asked, 'slot')} stored; `kizami dead-letters list` says why not the others")
+        say(f"{stored:,} of {plural(asked, 'slot')} stored; {_why_not_all(home, plan)}")
         return FAILURE
     say(f"{plural(stored, 'slot')} stored")
     return OK
+
+
+def _why_not_all(home: Home, plan: Plan) -> str:
+    blocked = {
+        name: each.error for name, each in home.troubles().items() if name in plan.spans and each.is_blocked
+    }
+    if not blocked:
+        return "`kizami dead-letters list` says why not the others"
+    name, error = next(iter(blocked.items()))
+    others = f" (and {plural(len(blocked) - 1, 'other target')})" if len(blocked) > 1 else ""
+    return f"the others are asked for when {name}{others} answers: {error}"
 
 
 def _leave(queued: int, as_json: bool) -> int:

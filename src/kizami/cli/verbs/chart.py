@@ -1,61 +1,108 @@
-"""`kizami chart`: a metric drawn in the terminal, gaps left open."""
+"""`kizami chart`: metrics drawn in the terminal, gaps left open."""
 
 from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import click
 
+from kizami.cli.figure_options import FigureOptions, figure_options
 from kizami.cli.homes import HomeOptions, backend_options
-from kizami.cli.metric_names import find_target, metric_argument
-from kizami.cli.ranges import TimeRange, range_options
-from kizami.cli.terminal.plot import ASCII, BRAILLE, MARGIN, Column, Glyphs, column_edges, draw, gather_columns
+from kizami.cli.metric_names import find_targets, some_metrics_argument
+from kizami.cli.ranges import TimeRange, range_options, widened
+from kizami.cli.terminal.colours import emphasized
+from kizami.cli.terminal.plot import ASCII, BRAILLE, MARGIN, Glyphs, column_edges, column_of, draw
 from kizami.cli.terminal.printing import (
-    emphasized,
     instant_text,
     json_option,
     print_json,
-    range_fields,
     say,
     stored_words,
 )
-from kizami.core.coverage import Completeness, Span
-from kizami.core.slots import shift
+from kizami.core.coverage import add_up
+from kizami.core.errors import InvalidInput
+from kizami.core.slots import format_second
+from kizami.home.figures.report import read_report
+from kizami.home.figures.summary import Aggregate, Figure
+from kizami.home.figures.wire import figure_json
+from kizami.home.port import Home
+from kizami.home.targets import KnownTarget
 
 _NARROWEST = 24
 
 
-@click.command(short_help="Draw a metric in the terminal.")
-@metric_argument
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A metric by stretches, each a column: from the lowest to the highest count, or at one of their figures."""
+
+    target: KnownTarget
+    start: datetime
+    end: datetime
+    figures: Sequence[Figure]
+    aggregate: Aggregate | None
+
+
+@click.command(short_help="Draw metrics in the terminal.")
+@some_metrics_argument
 @range_options(default_last="1h")
+@figure_options
 @click.option("--width", type=click.IntRange(_NARROWEST, 1000), help="Characters; default: the terminal's width.")
 @click.option("--height", type=click.IntRange(2, 200), default=12, show_default=True, help="Lines of the drawing.")
 @json_option
 @backend_options
 def command(
-    metric: str, time_range: TimeRange, width: int | None, height: int, as_json: bool, home_options: HomeOptions
+    metrics: tuple[str, ...],
+    time_range: TimeRange,
+    figures: FigureOptions,
+    width: int | None,
+    height: int,
+    as_json: bool,
+    home_options: HomeOptions,
 ) -> None:
-    """Draw METRIC over a range of time.
+    """Draw METRIC over a range of time; several metrics, also 'chat/*', one below the other.
 
     Slots without a record are left open, never bridged by a line; the axis marks where some or all are
-    missing. Where a column stands for many slots it reaches from their least to their greatest count.
+    missing. Where a column stands for many slots it reaches from their least to their greatest count, or is at
+    their --sum, --mean, --min or --max. With --every the columns are hours or days.
     """
+    if len(figures.aggregates) > 1:
+        raise click.UsageError("Draw one of --sum, --mean, --min and --max at a time.")
     plane = (width or max(_NARROWEST, shutil.get_terminal_size().columns)) - MARGIN
     glyphs = _glyphs()
     with home_options.opened() as home:
-        found = find_target(home, metric)
-        wanted = time_range.start, time_range.end, time_range.now
-        drawn, expected = found.whole(*wanted), found.within(*wanted)
-        records = home.records(metric, drawn.start, drawn.end)
-        columns = gather_columns(records, drawn, expected, plane * glyphs.wide)
+        drawings = [
+            _drawing(home, target, time_range, figures, plane * glyphs.wide)
+            for target in find_targets(home, metrics)
+        ]
     if as_json:
-        print_json({"metricName": metric, **range_fields(time_range), "columns": _column_fields(columns, drawn)})
+        _print_json(drawings)
     else:
-        click.echo(emphasized(metric))
-        click.echo("\n".join([*draw(columns, plane, height, glyphs), _time_axis(drawn, plane)]))
-    say(_words(columns, glyphs))
+        for drawing in drawings:
+            _print_drawing(drawing, plane, height, glyphs)
+    say(_words(drawings, glyphs))
+
+
+def _drawing(home: Home, target: KnownTarget, asked: TimeRange, figures: FigureOptions, most: int) -> Drawing:
+    aggregate = figures.aggregates[0] if figures.aggregates else None
+    if figures.every:
+        edges = _fitting(figures.question.edges(figures.window(asked)), most)
+    else:
+        wider = widened(asked, target.interval_seconds, target.lag_seconds)
+        edges = column_edges(target.whole(wider.start, wider.end, wider.now), most)
+    report = read_report(home, target, figures.question, edges, asked.now)
+    return Drawing(target, edges[0], edges[-1], [row.figure for row in report.rows], aggregate)
+
+
+def _fitting(edges: list[datetime], most: int) -> list[datetime]:
+    if len(edges) - 1 > most:
+        remedy = "use a longer one, a shorter range or a greater --width"
+        raise InvalidInput("--every", f"{len(edges) - 1:,} columns do not fit, only {most:,}; {remedy}")
+    return edges
 
 
 def _glyphs() -> Glyphs:
@@ -67,31 +114,36 @@ def _glyphs() -> Glyphs:
     return BRAILLE
 
 
-def _time_axis(drawn: Span, plane: int) -> str:
-    start, end = instant_text(drawn.start), instant_text(drawn.end)
+def _print_drawing(drawing: Drawing, plane: int, height: int, glyphs: Glyphs) -> None:
+    interval = drawing.target.interval_seconds
+    columns = [column_of(figure, interval, drawing.aggregate) for figure in drawing.figures]
+    click.echo(emphasized(drawing.target.name))
+    click.echo("\n".join([*draw(columns, plane, height, glyphs), _time_axis(drawing, plane)]))
+
+
+def _time_axis(drawing: Drawing, plane: int) -> str:
+    start, end = instant_text(drawing.start), instant_text(drawing.end)
     if plane < len(start) + len(end) + 2:
         start, end = start[11:19], end[11:19]  # the time of day alone
     return " " * MARGIN + start.ljust(plane - len(end)) + end
 
 
-def _words(columns: list[Column], glyphs: Glyphs) -> str:
-    stored = sum(column.stored for column in columns)
-    missing = sum(max(0, column.expected - column.stored) for column in columns)
-    told = stored_words(Completeness(stored, stored + missing))
+def _print_json(drawings: Sequence[Drawing]) -> None:
+    documents = [_fields(drawing) for drawing in drawings]
+    print_json(documents[0] if len(documents) == 1 else {"metrics": documents})
+
+
+def _fields(drawing: Drawing) -> dict[str, Any]:
+    told = [drawing.aggregate] if drawing.aggregate else [Aggregate.MIN, Aggregate.MAX]
+    return {
+        "metricName": drawing.target.name,
+        "from": format_second(drawing.start),
+        "to": format_second(drawing.end),
+        "columns": [figure_json(figure, told) for figure in drawing.figures],
+    }
+
+
+def _words(drawings: Sequence[Drawing], glyphs: Glyphs) -> str:
+    told = add_up(figure.completeness for drawing in drawings for figure in drawing.figures)
     marks = f"{glyphs.partly_missing} some and {glyphs.wholly_missing} all slots missing"
-    return f"{told}; on the axis {marks}" if missing else told
-
-
-def _column_fields(columns: list[Column], drawn: Span) -> list[dict[str, Any]]:
-    edges = column_edges(drawn.expected, len(columns))
-    return [
-        {
-            "from": instant_text(shift(drawn.start, edge.start * drawn.interval_seconds)),
-            "to": instant_text(shift(drawn.start, edge.stop * drawn.interval_seconds)),
-            "stored": column.stored,
-            "expected": max(column.expected, column.stored),
-            "min": column.low if column.stored else None,
-            "max": column.high if column.stored else None,
-        }
-        for edge, column in zip(edges, columns, strict=True)
-    ]
+    return f"{stored_words(told)}; on the axis {marks}" if told.missing else stored_words(told)

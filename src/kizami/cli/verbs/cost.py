@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from kizami.aws.costs import PRICES_OF, SEED_ESTIMATE, Deployment, Part, estimate, services
+from kizami.aws.costs.bill import Part, estimate, growth, services, total, total_after_free
+from kizami.aws.costs.deployment import Deployment
+from kizami.aws.costs.prices import PRICES_OF, SEED_ESTIMATE
 from kizami.cli.options import config_option
-from kizami.cli.terminal.printing import json_option, plural, print_json, print_table, say
+from kizami.cli.terminal.printing import json_option, plural, print_json, say
+from kizami.cli.terminal.tables import print_table
 from kizami.core.slots import parse_duration, require_interval
+from kizami.core.targets.target import Target
 from kizami.platform.config_file import load_config
 
 _COLUMNS = (
@@ -28,22 +33,45 @@ _COLUMNS = (
 @click.option("--targets", type=click.IntRange(1, 1_000_000), help="So many targets, instead of those configured.")
 @click.option("--interval", default="5s", show_default=True, help="How often each of --targets is polled.")
 @click.option("--production", is_flag=True, help="With the parts that the production profile adds.")
+@click.option("--aggregation", is_flag=True, help="With the queue and the alarms of the aggregation.")
+@click.option("--mock", type=click.Choice(["rest", "http"]), help="With the mock API, as mock_api in the context.")
 @click.option(
-    "--batch-size",
-    type=click.IntRange(1, 10),
-    default=1,
+    "--monitoring",
+    type=click.Choice(["full", "minimal"]),
+    default="full",
+    show_default=True,
+    help="As in the deployment's context.",
+)
+@click.option(
+    "--capacity",
+    type=click.Choice(["on_demand", "provisioned"]),
+    default="on_demand",
     show_default=True,
     help="As in the deployment's context.",
 )
 @click.option("--warnings-only", is_flag=True, help="With log_level=warn in the deployment's context.")
+@click.option(
+    "--months", type=click.IntRange(1, 120), default=1, show_default=True, help="How long records have come in."
+)
+@click.option(
+    "--keep",
+    type=click.IntRange(1, 3650),
+    metavar="DAYS",
+    help="How long records are kept of targets that do not say so; else for ever.",
+)
 @json_option
 @config_option
 def command(
     targets: int | None,
     interval: str,
     production: bool,
-    batch_size: int,
+    aggregation: bool,
+    mock: str | None,
+    monitoring: str,
+    capacity: str,
     warnings_only: bool,
+    months: int,
+    keep: int | None,
     as_json: bool,
     config: Path | None,
 ) -> None:
@@ -52,37 +80,81 @@ def command(
     Without --targets and without a kizami.toml it is one target, the mock API, every 5 seconds. The last column
     is the estimate of the original design, from which kizami was made, for that one target.
     """
-    intervals, with_mock = _what_is_polled(targets, interval, config)
-    parts = estimate(Deployment(intervals, with_mock, production, batch_size, warnings_only))
+    polled = _what_is_polled(targets, interval, mock, config)
+    deployment = Deployment(
+        polled.intervals,
+        mock=polled.mock,
+        production=production,
+        aggregation=aggregation,
+        monitoring=monitoring,
+        capacity=capacity,
+        log_level="warn" if warnings_only else "info",
+        secrets=polled.secrets,
+        months=months,
+        keeps=[keep if days is None else days for days in polled.keeps],
+    )
+    parts = estimate(deployment)
     if as_json:
-        print_json(_document(parts, intervals))
+        print_json(_document(parts, deployment))
     else:
         print_table(_COLUMNS, _rows(parts))
-    mock = " (the mock API)" if with_mock else ""
-    say(f"{plural(len(intervals), 'target')}{mock}; list prices of {PRICES_OF}, US East, before taxes")
+    _say_what_it_is_of(deployment)
 
 
-def _what_is_polled(targets: int | None, interval: str, config: Path | None) -> tuple[list[int], bool]:
+@dataclass(frozen=True, slots=True)
+class _Polled:
+    intervals: list[int]
+    mock: str | None
+    keeps: list[float | None]
+    secrets: int = 0
+
+
+def _what_is_polled(targets: int | None, interval: str, mock: str | None, config: Path | None) -> _Polled:
     if targets is not None:
-        return [require_interval(parse_duration(interval, "interval"))] * targets, False
+        return _Polled([require_interval(parse_duration(interval, "interval"))] * targets, mock, [None] * targets)
     settings = load_config(config)
-    return [target.interval_seconds for target in settings.config.enabled_targets], settings.path is None
+    enabled = settings.config.enabled_targets
+    if settings.path is None:
+        mock = mock or "rest"
+    metrics = [target for target in enabled for _ in target.metrics]
+    keeps = [None if each.keep_seconds is None else each.keep_seconds / 86_400 for each in metrics]
+    return _Polled([target.interval_seconds for target in metrics], mock, keeps, _secrets(enabled))
+
+
+def _secrets(targets: Iterable[Target]) -> int:
+    """How many of Secrets Manager's they refer to; those of the SSM Parameter Store cost nothing."""
+    found = {reference for target in targets for _, reference in target.references()}
+    return sum(reference.kind == "secretsmanager" for reference in found)
+
+
+def _say_what_it_is_of(deployment: Deployment) -> None:
+    mock = " (the mock API)" if deployment.mock else ""
+    count = plural(len(deployment.intervals), "target")
+    say(f"{count}{mock}; list prices of {PRICES_OF}, US East, before taxes")
+    gigabytes, dollars = growth(deployment)
+    if gigabytes > 0:
+        say(f"what is kept grows by {gigabytes:,.3g} GB and {_dollars(dollars)} with each month; --keep ends that")
 
 
 def _rows(parts: Sequence[Part]) -> list[list[str]]:
+    running = [part for part in parts if not part.apart]
+    rows = [*_rows_of(running), ["total", "", "", *_prices(running), ""]]
+    apart = [part for part in parts if part.apart]
+    every = _dollars(sum(SEED_ESTIMATE.values()))
+    return [*rows, *_rows_of(apart), ["total", "with what stands apart", "", *_prices(parts), every]]
+
+
+def _rows_of(parts: Sequence[Part]) -> list[list[str]]:
     rows = []
     for service in services(parts):
         members = [part for part in parts if part.service == service]
         rows += [[service, part.what, _quantity(part.quantity), *_prices([part]), ""] for part in members]
         rows.append([service, "together", "", *_prices(members), _dollars(SEED_ESTIMATE.get(service))])
-    return [*rows, ["total", "", "", *_prices(parts), _dollars(sum(SEED_ESTIMATE.values()))]]
+    return rows
 
 
 def _prices(parts: Sequence[Part]) -> list[str]:
-    return [
-        _dollars(sum(part.dollars for part in parts)),
-        _dollars(sum(part.dollars_after_free for part in parts)),
-    ]
+    return [_dollars(total(parts)), _dollars(total_after_free(parts))]
 
 
 def _dollars(amount: float | None) -> str:
@@ -93,21 +165,34 @@ def _quantity(quantity: float) -> str:
     return f"{quantity:,.0f}" if quantity >= 100 else f"{quantity:.3g}"
 
 
-def _document(parts: Sequence[Part], intervals: Sequence[int]) -> dict[str, Any]:
+def _document(parts: Sequence[Part], deployment: Deployment) -> dict[str, Any]:
+    running = [part for part in parts if not part.apart]
+    gigabytes, dollars = growth(deployment)
     return {
-        "targets": len(intervals),
+        "targets": len(deployment.intervals),
         "prices": PRICES_OF,
-        "parts": [
-            {
-                "service": part.service,
-                "part": part.what,
-                "quantity": round(part.quantity, 3),
-                "dollars": round(part.dollars, 4),
-                "dollarsAfterFreeTier": round(part.dollars_after_free, 4),
-            }
-            for part in parts
-        ],
-        "dollars": round(sum(part.dollars for part in parts), 2),
-        "dollarsAfterFreeTier": round(sum(part.dollars_after_free for part in parts), 2),
+        "parts": [_part(part) for part in parts],
+        "dollars": round(total(running), 2),
+        "dollarsAfterFreeTier": round(total_after_free(running), 2),
+        "dollarsWithApart": round(total(parts), 2),
+        "dollarsWithApartAfterFreeTier": round(total_after_free(parts), 2),
+        "growthAMonth": {"gigabytes": round(gigabytes, 3), "dollars": round(dollars, 2)},
         "originalEstimate": {**SEED_ESTIMATE, "total": round(sum(SEED_ESTIMATE.values()), 2)},
+    }
+
+
+def _part(part: Part) -> dict[str, Any]:
+    return {
+        "service": part.service,
+        "part": part.what,
+        "apart": part.apart,
+        "quantity": round(part.quantity, 3),
+        "price": {
+            "dollars": part.price.dollars,
+            "per": part.price.per,
+            "free": part.price.free,
+            "of": part.price.of,
+        },
+        "dollars": round(part.dollars, 4),
+        "dollarsAfterFreeTier": round(part.dollars_after_free, 4),
     }

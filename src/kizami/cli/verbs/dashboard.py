@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 
@@ -10,10 +9,9 @@ import click
 
 from kizami.cli.homes import HomeOptions, OpenHome, backend_options
 from kizami.cli.options import listen_options
+from kizami.cli.page_options import OpenAccess, page_options
 from kizami.cli.terminal.unblocked_output import unblock_stderr
-from kizami.core.errors import ConfigurationError
 from kizami.core.logs import use_logs
-from kizami.core.redaction import KNOWN
 from kizami.platform.clock import SystemClock
 from kizami.web import DEFAULT_HOST, DEFAULT_PORT
 from kizami.web.live import TICK_SECONDS
@@ -23,15 +21,8 @@ from kizami.web.server import DashboardServer
 @click.command(short_help="Serve the dashboard over a database or a deployed stack.")
 @backend_options
 @listen_options(DEFAULT_HOST, DEFAULT_PORT)
-@click.option("--token-env", metavar="NAME", help="The environment variable with the token to ask for.")
-@click.option("--allow-host", multiple=True, metavar="NAME", help="A further name by which it is reached.")
-def command(
-    home_options: HomeOptions,
-    host: str,
-    port: int,
-    token_env: str | None,
-    allow_host: tuple[str, ...],
-) -> None:
+@page_options
+def command(home_options: HomeOptions, host: str, port: int, access: OpenAccess) -> None:
     """Serve the dashboard until Ctrl-C.
 
     With `--backend aws` it shows a deployed stack; targets are paused in its configuration, not here.
@@ -40,12 +31,10 @@ def command(
     """
     unblock_stderr()
     use_logs()
-    token = read_token(token_env)
+    let_in = access(host)
     open_home, look_seconds = home_options.opener()
     _try_out(open_home)
-    server = DashboardServer(
-        open_home, host, port, token=token, allowed_hosts=allow_host, look_seconds=look_seconds or TICK_SECONDS
-    )
+    server = DashboardServer(open_home, host, port, access=let_in, look_seconds=look_seconds or TICK_SECONDS)
     with server:
         click.echo(f"kizami: the dashboard is on {server.url} (Ctrl-C ends it)", err=True)
         _wait_for_the_end()
@@ -55,7 +44,7 @@ def _try_out(open_home: OpenHome) -> None:
     """A wrong file or stack is told here, not on the page."""
     home = open_home()
     home.queue_depth(SystemClock().now())
-    home.targets()
+    home.targets(recent=True)
     home.close()
 
 
@@ -64,14 +53,3 @@ def _wait_for_the_end() -> None:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     stop.wait()
-
-
-def read_token(name: str | None) -> str | None:
-    """The token that the environment variable holds; None without a name."""
-    if name is None:
-        return None
-    token = os.environ.get(name)
-    if not token:
-        raise ConfigurationError(name, "is not set; it should hold the dashboard's token (--token-env)")
-    KNOWN.add(token)
-    return token

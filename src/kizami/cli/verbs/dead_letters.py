@@ -11,12 +11,15 @@ import click
 from kizami.cli.exit_codes import FAILURE, OK
 from kizami.cli.homes import HomeOptions, backend_options
 from kizami.cli.metric_names import metric_argument, metrics_argument, require_known
-from kizami.cli.ranges import TimeRange, range_options, read_time
-from kizami.cli.terminal.printing import instant_text, json_option, plural, print_json, print_table, say
+from kizami.cli.ranges import TimeRange, range_options
+from kizami.cli.shown_zone import asked_moment, tz_option
+from kizami.cli.terminal.printing import instant_text, json_option, plural, print_json, say
+from kizami.cli.terminal.tables import print_table
+from kizami.core.errors import ConfigurationError
 from kizami.home.port import Home
+from kizami.home.times.asked import read_time
 from kizami.home.values import DeadLetter
 from kizami.home.wire import dead_letter_json
-from kizami.platform.clock import SystemClock
 
 _COLUMNS = (("metric", False), ("slot", False), ("died", False), ("tried", True), ("reason", False))
 
@@ -52,12 +55,14 @@ def list_letters(
 @command.command(short_help="Show all that is known about one.")
 @metric_argument
 @click.argument("slot")
+@tz_option
 @json_option
 @backend_options
 def show(metric: str, slot: str, as_json: bool, home_options: HomeOptions) -> int:
     """Show all that is known about the dead letter of one slot, such as 2025-12-02T10:23:05Z."""
-    instant = read_time(slot, SystemClock().now(), "SLOT")
+    instant = read_time(slot, asked_moment(), "SLOT")
     with home_options.opened() as home:
+        require_dead_letters(home)
         name = require_known(home, metric)
         found = [letter for letter in home.dead_letters() if (letter.metric, letter.slot) == (name, instant)]
     if not found:
@@ -83,7 +88,8 @@ def redrive(metrics: tuple[str, ...], time_range: TimeRange, as_json: bool, home
         print_json({"redriven": redriven, "kept": kept})
     say(f"{plural(redriven, 'dead letter')} back on the queue")
     if kept:
-        say(f"{plural(kept, 'dead letter')} not: the target is paused or removed, or another was quicker")
+        why = "the target is paused, removed or has backfill = false, or another was quicker"
+        say(f"{plural(kept, 'dead letter')} not: {why}")
 
 
 @command.command(short_help="Forget them; their slots are missing from then on.")
@@ -111,6 +117,7 @@ def _ask(question: str) -> None:
 
 def find_letters(home: Home, metrics: tuple[str, ...], time_range: TimeRange) -> list[DeadLetter]:
     """The dead letters of the metrics (or of all) whose slots lie in the range, the newest first."""
+    require_dead_letters(home)
     for name in metrics:
         require_known(home, name)
     letters = home.dead_letters()
@@ -121,6 +128,13 @@ def find_letters(home: Home, metrics: tuple[str, ...], time_range: TimeRange) ->
         for letter in letters
         if (not metrics or letter.metric in metrics) and time_range.start <= letter.slot < time_range.end
     ]
+
+
+def require_dead_letters(home: Home) -> None:
+    """Where none are kept, "0 dead letters" would be taken for good news."""
+    if not home.keeps_dead_letters:
+        problem = "has no dead-letter queue, a slot that fails is tried until it expires"
+        raise ConfigurationError("the stack", f"{problem}; deploy it with max_receives above 0")
 
 
 def _row(letter: DeadLetter) -> list[str]:

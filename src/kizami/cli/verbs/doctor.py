@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,14 +11,17 @@ import click
 from kizami.cli.checks.machine import Check, Health, check_clock, check_database, check_sqlite
 from kizami.cli.exit_codes import CHECK_FAILED, OK
 from kizami.cli.options import config_option, database_option
-from kizami.cli.terminal.printing import json_option, plural, print_json, print_table, say
+from kizami.cli.terminal.colours import Colour
+from kizami.cli.terminal.printing import json_option, plural, print_json, say
+from kizami.cli.terminal.tables import print_table
 from kizami.core.config import Config
 from kizami.core.errors import ConfigurationError
-from kizami.mock_api.service import PLACE, MockService, is_needed, mock_service
+from kizami.mock_api.service import PLACE, MockService, is_needed, quiet_mock_service
 from kizami.platform.clock import SystemClock
 from kizami.platform.config_file import load_config
 
 _SHOWN_TARGETS = 20
+_COLOURS: dict[Health, Colour] = {Health.WARNING: "yellow", Health.FAILED: "red"}
 _COLUMNS = (("", False), ("check", False), ("finding", False), ("remedy", False))
 
 
@@ -28,7 +30,7 @@ _COLUMNS = (("", False), ("check", False), ("finding", False), ("remedy", False)
 @config_option
 @database_option
 def command(as_json: bool, config: Path | None, database: Path) -> int:
-    """Check the clock, SQLite, the database's file and the mock API's port, and ask every target once.
+    """Check the clock, SQLite, the database's file, the mock API's port and receivers, and ask every target once.
 
     Each line has a finding and, where something is wrong, a remedy. Exit code 5 if a check failed.
     """
@@ -36,13 +38,15 @@ def command(as_json: bool, config: Path | None, database: Path) -> int:
     if as_json:
         print_json({"checks": [_fields(check) for check in checks]})
     else:
-        print_table(_COLUMNS, [_row(check) for check in _worth_showing(checks)])
+        shown = _worth_showing(checks)
+        print_table(_COLUMNS, [_row(check) for check in shown], [_COLOURS.get(check.health) for check in shown])
     failed = sum(check.health is Health.FAILED for check in checks)
     say(f"{plural(len(checks), 'check')}, {failed or 'none'} failed")
     return CHECK_FAILED if failed else OK
 
 
 def _examine(config: Config, database: Path) -> Iterator[Check]:
+    from kizami.cli.checks.alerts import check_alerts
     from kizami.cli.checks.targets import check_targets
 
     yield check_sqlite()
@@ -52,15 +56,13 @@ def _examine(config: Config, database: Path) -> Iterator[Check]:
             yield _check_port(stack)
         yield check_clock(config.enabled_targets)
         yield from check_targets(config.enabled_targets, SystemClock().now())
+    yield from check_alerts(config.alerts)
 
 
 def _check_port(stack: ExitStack) -> Check:
     """The mock API is served here for the rest of the checks, unless it is there already."""
-    log = logging.getLogger("kizami.mock_api")
-    stack.callback(log.setLevel, log.level)
-    log.setLevel(logging.CRITICAL)  # its requests are ours
     try:
-        service = stack.enter_context(mock_service())
+        service = stack.enter_context(quiet_mock_service())
     except ConfigurationError as error:
         finding, _, remedy = error.problem.partition("; ")
         return Check(f"port {PLACE}", Health.FAILED, finding, remedy)

@@ -10,20 +10,21 @@ import click
 from kizami.cli.exit_codes import CHECK_FAILED, OK
 from kizami.cli.homes import HomeOptions, backend_options
 from kizami.cli.metric_names import chosen_targets, metrics_argument
-from kizami.cli.ranges import TimeRange, range_options
+from kizami.cli.ranges import TimeRange, range_options, widened
 from kizami.cli.terminal.printing import (
     NOTHING_DUE,
     age_text,
-    gap_fields,
     instant_text,
     json_option,
     plural,
     print_json,
-    print_table,
     range_fields,
     say,
 )
-from kizami.core.coverage import Gap, count_slots
+from kizami.cli.terminal.tables import print_table
+from kizami.core.coverage import Gap, Span, count_slots
+from kizami.home.targets import KnownTarget
+from kizami.home.wire import gap_fields
 
 _COLUMNS = (("metric", False), ("from", False), ("to", False), ("slots", True), ("length", True))
 
@@ -44,8 +45,7 @@ def command(
     """
     with home_options.opened() as home:
         chosen = chosen_targets(home, metrics)
-        wanted = time_range.start, time_range.end, time_range.now
-        spans = {name: target.within(*wanted) for name, target in chosen.items()}
+        spans = {name: span_of(target, time_range) for name, target in chosen.items()}
         found = home.missing(spans)
     missing = count_slots(chain.from_iterable(found.values()))
     if as_json:
@@ -56,6 +56,12 @@ def command(
     told = f"{plural(missing, 'slot')} of {expected:,} missing in {plural(len(chosen), 'metric')}"
     say(told if expected else NOTHING_DUE)
     return CHECK_FAILED if check and missing else OK
+
+
+def span_of(target: KnownTarget, time_range: TimeRange) -> Span:
+    """Its due slots of the range; of the default one at least the newest, also with a long interval or lag."""
+    wider = widened(time_range, target.interval_seconds, target.lag_seconds)
+    return target.within(wider.start, wider.end, wider.now)
 
 
 def print_gaps(found: Mapping[str, Sequence[Gap]]) -> None:

@@ -1,77 +1,176 @@
-"""`kizami query`: the records of one metric, and how complete they are."""
+"""`kizami query`: the records of metrics, or their figures by the hour or day, and how complete they are."""
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
-from typing import IO
+from collections.abc import Sequence
+from itertools import chain
+from typing import IO, Any
 
 import click
 
+from kizami.cli.figure_options import FigureOptions, figure_options
 from kizami.cli.homes import HomeOptions, backend_options
-from kizami.cli.metric_names import find_target, metric_argument
-from kizami.cli.ranges import TimeRange, range_options
+from kizami.cli.metric_names import find_targets, some_metrics_argument
+from kizami.cli.ranges import TimeRange, range_options, widened
+from kizami.cli.terminal.colours import emphasized
+from kizami.cli.terminal.figure_tables import figure_columns, figure_rows
 from kizami.cli.terminal.printing import (
-    emphasized,
-    gap_fields,
     instant_text,
     json_option,
     plural,
+    print_json,
     range_fields,
     say,
     stored_words,
 )
-from kizami.cli.terminal.record_formats import write_csv
+from kizami.cli.terminal.record_formats import write_csv_columns
 from kizami.cli.terminal.records_with_gaps import RecordsWithGaps
-from kizami.core.coverage import Gap
-from kizami.core.messages import write_record
+from kizami.cli.terminal.tables import print_table
+from kizami.core.coverage import Completeness, Gap, add_up
+from kizami.core.epoch import EPOCH, InstantTexts
+from kizami.core.slots import Window
+from kizami.home.figures.report import Report, read_report
+from kizami.home.figures.selection import is_pattern
+from kizami.home.figures.summary import Aggregate
+from kizami.home.figures.wire import answer_json, csv_columns, csv_rows
+from kizami.home.port import Home
 from kizami.home.targets import KnownTarget
+from kizami.home.wire import gap_fields
+
+_COUNT_WIDTH = 10
 
 
-@click.command(short_help="Show a metric's records.")
-@metric_argument
+@click.command(short_help="Show records, or sums and means by the hour or day.")
+@some_metrics_argument
 @range_options(default_last="10m")
+@figure_options
+@click.option("--compare", metavar="DURATION", help="Beside the same time so long before: 1d, 1w.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @json_option
 @backend_options
-def command(metric: str, time_range: TimeRange, as_csv: bool, as_json: bool, home_options: HomeOptions) -> None:
+def command(
+    metrics: tuple[str, ...],
+    time_range: TimeRange,
+    figures: FigureOptions,
+    as_csv: bool,
+    as_json: bool,
+    home_options: HomeOptions,
+) -> None:
     """Show the records of METRIC in a range of time, oldest first, and where there are none.
 
-    How complete they are is said on stderr: 719/720 means that one slot of 720 has no record.
+    METRIC may be several names, and patterns such as 'chat/*'. With --every, --sum, --mean, --min, --max or
+    --compare it is figures that are shown: of each hour or day, or of the range as a whole. How complete they are
+    is said on stderr: 719/720 means that one slot of 720 has no record.
     """
     if as_csv and as_json:
         raise click.UsageError("--csv and --json exclude each other.")
+    form = "csv" if as_csv else "json" if as_json else "table"
     with home_options.opened() as home:
-        found = find_target(home, metric)
-        records = home.records(metric, time_range.start, time_range.end)
-        expected = found.within(time_range.start, time_range.end, time_range.now)
-        listing = RecordsWithGaps(records, expected)
-        if as_json:
-            _write_json(found, time_range, listing, sys.stdout)
-        elif as_csv:
-            write_csv(listing.records(), sys.stdout)
+        targets = find_targets(home, metrics)
+        if figures.is_asked:
+            told = _tell_figures(home, targets, time_range, figures, form)
         else:
-            _write_table(listing, sys.stdout)
+            is_one = len(metrics) == 1 and not is_pattern(metrics[0]) and len(targets) == 1
+            told = _tell_records(home, targets, time_range, form, is_one)
     sys.stdout.flush()
-    say(stored_words(listing.completeness))
+    say(stored_words(told))
+
+
+def _tell_figures(
+    home: Home, targets: Sequence[KnownTarget], asked: TimeRange, figures: FigureOptions, form: str
+) -> Completeness:
+    window, question = figures.window(asked), figures.question
+    edges = question.edges(window)
+    question.edges_before(edges)  # a mistake in it is told before anything is read
+    reports = [read_report(home, target, question, edges, asked.now) for target in targets]
+    # Beside another time the sum alone: all four would be a dozen columns.
+    usual = (Aggregate.SUM,) if figures.compare and form == "table" else tuple(Aggregate)
+    _write_figures(window, figures, reports, figures.aggregates or usual, form)
+    return add_up(report.completeness for report in reports)
+
+
+def _write_figures(
+    window: Window,
+    figures: FigureOptions,
+    reports: Sequence[Report],
+    aggregates: Sequence[Aggregate],
+    form: str,
+) -> None:
+    if form == "json":
+        print_json(answer_json(window, figures.question, reports, aggregates))
+    elif form == "csv":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(csv_columns(aggregates, compared=figures.compare is not None))
+        writer.writerows(chain.from_iterable(csv_rows(report, aggregates) for report in reports))
+    else:
+        named = len(reports) > 1
+        columns = figure_columns(aggregates, figures.compare, named=named)
+        print_table(columns, figure_rows(reports, aggregates, named=named))
+
+
+def _tell_records(
+    home: Home, targets: Sequence[KnownTarget], asked: TimeRange, form: str, is_one: bool
+) -> Completeness:
+    listings = {target.name: _listing(home, target, asked) for target in targets}
+    if form == "csv":
+        write_csv_columns(chain.from_iterable(listing.records() for listing in listings.values()), sys.stdout)
+    elif form == "json" and is_one:
+        _write_json(targets[0], asked, listings[targets[0].name], sys.stdout)
+    elif form == "json":
+        _write_documents(targets, asked, listings, sys.stdout)
+    else:
+        for name, listing in listings.items():
+            sys.stdout.write("" if is_one else f"{emphasized(name)}\n")
+            _write_table(listing, sys.stdout)
+    return add_up(listing.completeness for listing in listings.values())
+
+
+def _listing(home: Home, target: KnownTarget, asked: TimeRange) -> RecordsWithGaps:
+    wider = widened(asked, target.interval_seconds, target.lag_seconds)
+    pieces = home.record_columns(target.name, wider.start, wider.end)
+    return RecordsWithGaps(pieces, target.within(wider.start, wider.end, wider.now))
 
 
 def _write_table(listing: RecordsWithGaps, file: IO[str]) -> None:
     # Column widths are fixed, because nothing is known of the rows that are still to come.
-    file.write(emphasized(f"{'slotTime':20}  {'count':>10}  collectedAt") + "\n")
+    width = len(instant_text(EPOCH))  # with its offset it is longer than in UTC
+    file.write(emphasized(f"{'slotTime':{width}}  {'count':>{_COUNT_WIDTH}}  collectedAt") + "\n")
+    texts = InstantTexts(instant_text)
     for entry in listing.entries():
         if isinstance(entry, Gap):
-            file.write(f"{instant_text(entry.start)}  {'-':>10}  {plural(entry.slots, 'slot')} not stored\n")
+            file.write(
+                f"{instant_text(entry.start)}  {'-':>{_COUNT_WIDTH}}  {plural(entry.slots, 'slot')} not stored\n"
+            )
         else:
-            file.write(f"{instant_text(entry.slot)}  {entry.count:>10}  {instant_text(entry.collected_at)}\n")
+            file.write(entry.lines(("", "  ", "  ", "\n"), texts, _COUNT_WIDTH).decode())
 
 
-def _write_json(target: KnownTarget, time_range: TimeRange, listing: RecordsWithGaps, file: IO[str]) -> None:
+def _write_documents(
+    targets: Sequence[KnownTarget], asked: TimeRange, listings: dict[str, RecordsWithGaps], file: IO[str]
+) -> None:
+    """Those of several metrics, in one document."""
+    file.write('{"metrics": [')
+    for number, target in enumerate(targets):
+        file.write(",\n" if number else "\n")
+        _write_json(target, asked, listings[target.name], file)
+    file.write("]}\n")
+
+
+def _write_json(target: KnownTarget, asked: TimeRange, listing: RecordsWithGaps, file: IO[str]) -> None:
     """One document, written as its records come by; what is known only at the end stands at the end."""
-    head = {"metricName": target.name, "intervalSeconds": target.interval_seconds, **range_fields(time_range)}
+    time_range = widened(asked, target.interval_seconds, target.lag_seconds)
+    head: dict[str, Any] = {
+        "metricName": target.name,
+        "intervalSeconds": target.interval_seconds,
+        **range_fields(time_range),
+    }
     file.write(json.dumps(head, ensure_ascii=False)[:-1] + ', "records": [')
-    for number, record in enumerate(listing.records()):
-        file.write((",\n" if number else "\n") + json.dumps(write_record(record), ensure_ascii=False))
+    texts, end = InstantTexts(), ",\n"
+    for number, piece in enumerate(listing.records()):
+        file.write((end if number else "\n") + piece.json_objects(end, texts).decode().removesuffix(end))
     told = listing.completeness
     tail = {"gaps": [gap_fields(gap) for gap in listing.gaps], "stored": told.stored, "expected": told.expected}
     file.write("\n], " + json.dumps(tail)[1:] + "\n")

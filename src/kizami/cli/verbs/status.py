@@ -7,44 +7,22 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from math import ceil
+from datetime import datetime
 from typing import Any
 
 import click
 
 from kizami.cli.homes import HomeOptions, backend_options
-from kizami.cli.terminal.printing import (
-    age_text,
-    completeness_text,
-    instant_text,
-    is_terminal,
-    json_option,
-    plural,
-    print_json,
-    table_lines,
-)
+from kizami.cli.shown_zone import tz_option
+from kizami.cli.terminal.colours import is_terminal
+from kizami.cli.terminal.printing import json_option, print_json
+from kizami.cli.terminal.status_text import SHOWN, Status, day_of, read_status, status_lines
 from kizami.core.coverage import Completeness
-from kizami.home.health import LATENESS_RANGE, Overview, judge
+from kizami.home.health import TargetStatus, judge
 from kizami.home.port import Home
-from kizami.home.snapshot import HomeHealth, TargetStatus, read_health
-from kizami.home.targets import Polling
-from kizami.home.values import DaemonState, QueueDepth
+from kizami.home.values import DaemonState, TargetTrouble
+from kizami.home.wire import moment
 from kizami.platform.clock import SystemClock
-from kizami.web.view.phrasing import verdict_sentence
-from kizami.web.view.words import words_in
-
-_SHOWN = 20
-_NOT_POLLED = {Polling.PAUSED: "paused", Polling.DISABLED: "disabled", Polling.REMOVED: "not configured"}
-_COLUMNS = (
-    ("metric", False),
-    ("newest slot", False),
-    ("age", True),
-    ("last hour", True),
-    ("last day", True),
-    ("missing", True),
-)
 
 
 @click.command(short_help="Show how the collection is doing.")
@@ -58,7 +36,8 @@ _COLUMNS = (
     type=click.FloatRange(0.1, 3600),
     help="How often, with --watch.",
 )
-@click.option("--all", "show_all", is_flag=True, help=f"List every metric, not only the {_SHOWN} least complete.")
+@click.option("--all", "show_all", is_flag=True, help=f"List every metric, not only the {SHOWN} least complete.")
+@tz_option
 @json_option
 @backend_options
 def command(watch: bool, every_seconds: float, show_all: bool, as_json: bool, home_options: HomeOptions) -> None:
@@ -85,33 +64,6 @@ def _watch(home: Home, every_seconds: float, show_all: bool, as_json: bool) -> N
             time.sleep(every_seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
-    """What the verb shows: the home's health, and the daemon that collects, if one does there."""
-
-    health: HomeHealth
-    daemon: DaemonState | None
-
-    @property
-    def targets(self) -> list[TargetStatus]:
-        """All of them, those that need a look first."""
-        return sorted(self.health.targets.values(), key=_urgency)
-
-
-def read_status(home: Home, now: datetime) -> Status:
-    """The state of the home at `now`."""
-    return Status(read_health(home, now), home.daemon())
-
-
-def _urgency(status: TargetStatus) -> tuple[float, float, str]:
-    return status.hour.ratio, _day(status).ratio, status.target.name
-
-
-def _day(status: TargetStatus) -> Completeness:
-    """Of a target that is not polled nothing is expected."""
-    return status.day if status.target.is_on else Completeness(0, 0)
-
-
 @contextmanager
 def _screen(as_json: bool, show_all: bool) -> Iterator[Callable[[Status], None]]:
     """What shows a status: in place on a terminal, else one after another."""
@@ -129,85 +81,15 @@ def _screen(as_json: bool, show_all: bool) -> Iterator[Callable[[Status], None]]
             )
 
 
-def status_lines(status: Status, show_all: bool = False) -> list[str]:
-    """The status as a person reads it: a table of metrics, then what they share."""
-    every, missing = status.targets, status.health.missing_slots()
-    shown = every if show_all else every[:_SHOWN]
-    now = status.health.overview.now
-    lines = table_lines(_COLUMNS, [_row(each, missing[each.target.name], now) for each in shown])
-    if len(shown) < len(every):
-        lines.append(f"… and {len(every) - len(shown):,} more, no less complete (--all lists them)")
-    return [*lines, "", *_summary_lines(status)]
-
-
-def _row(each: TargetStatus, missing: int, now: datetime) -> list[str]:
-    target = each.target
-    return [
-        target.name if target.is_on else f"{target.name} ({_NOT_POLLED[target.polling]})",
-        instant_text(each.newest_slot),
-        age_text(now - each.newest_slot) if each.newest_slot else "-",
-        _coverage_text(each.hour),
-        _coverage_text(_day(each)),
-        str(missing) if target.is_on else "-",
-    ]
-
-
-def _coverage_text(completeness: Completeness) -> str:
-    return completeness_text(completeness) if completeness.expected else "-"
-
-
-def _summary_lines(status: Status) -> list[str]:
-    overview = status.health.overview
-    queue, late = overview.queue, overview.lateness
-    minutes = f"last {LATENESS_RANGE.seconds // 60} minutes"
-    daemon = [f"daemon    {_daemon_text(status.daemon)}"] if status.daemon else []
-    return [
-        f"verdict   {_verdict_text(overview)}",
-        *daemon,
-        f"coverage  {_overall_coverage_text(overview)}",
-        f"missing   {plural(overview.gap_slots, 'slot')} of the last day",
-        f"lateness  p50 {late.p50_ms} ms, p99 {late.p99_ms} ms, {plural(late.polls, 'poll')} in the {minutes}"
-        if late.polls
-        else f"lateness  no polls {'yet' if overview.first_tick else f'in the {minutes}'}",
-        f"queue     {_queue_text(queue)}",
-        f"dead      {plural(queue.dead, 'dead letter')}",
-    ]
-
-
-def _verdict_text(overview: Overview) -> str:
-    """The sentence that stands at the head of the page."""
-    return verdict_sentence(overview, judge(overview), words_in("en"))
-
-
-def _overall_coverage_text(overview: Overview) -> str:
-    if overview.first_tick is None:
-        return f"{_coverage_text(overview.hour)} of the last hour, {_coverage_text(overview.day)} of the last day"
-    ahead = overview.first_tick - overview.now
-    if ahead > timedelta():
-        return f"starting: the first slot is due in {age_text(ceil(ahead.total_seconds()))}"
-    return "starting: the first slot is on its way"
-
-
-def _daemon_text(daemon: DaemonState) -> str:
-    state = f"running (pid {daemon.pid})" if daemon.is_running else "not running; `kizami up` starts it"
-    return f"{state}; {daemon.trouble}" if daemon.trouble else state
-
-
-def _queue_text(queue: QueueDepth) -> str:
-    counts = f"{queue.waiting:,} waiting, {queue.planned:,} planned, {queue.in_flight:,} in flight"
-    oldest = queue.oldest_age_seconds
-    return counts if oldest is None else f"{counts}, the oldest for {oldest:.1f} s"
-
-
 def status_fields(status: Status) -> dict[str, Any]:
     """The status as a program reads it."""
     overview, missing = status.health.overview, status.health.missing_slots()
     daemon, queue, late = status.daemon, overview.queue, overview.lateness
     verdict = judge(overview)
     return {
-        "now": instant_text(overview.now),
+        "now": moment(overview.now),
         "verdict": {"level": verdict.level.value, "finding": verdict.finding.value},
-        "daemon": {"running": daemon.is_running, "pid": daemon.pid, "trouble": daemon.trouble} if daemon else None,
+        "daemon": _daemon_fields(daemon) if daemon else None,
         "coverage": {"hour": _coverage_fields(overview.hour), "day": _coverage_fields(overview.day)},
         "missing": overview.gap_slots,
         "lateness": {"polls": late.polls, "p50Ms": late.p50_ms, "p99Ms": late.p99_ms, "maxMs": late.max_ms},
@@ -222,17 +104,44 @@ def status_fields(status: Status) -> dict[str, Any]:
     }
 
 
+def _daemon_fields(daemon: DaemonState) -> dict[str, Any]:
+    fields = {"running": daemon.is_running, "pid": daemon.pid, "trouble": daemon.trouble}
+    backups = daemon.backups
+    if backups is None:
+        return {**fields, "backups": None}
+    return {
+        **fields,
+        "backups": {
+            "directory": backups.directory,
+            "everySeconds": backups.every_seconds,
+            "newest": moment(backups.newest),
+            "failedAt": moment(backups.failed_at),
+            "reason": backups.reason,
+        },
+    }
+
+
 def _metric_fields(each: TargetStatus, missing: int, now: datetime) -> dict[str, Any]:
     newest = each.newest_slot
     return {
         "metricName": each.target.name,
         "polling": each.target.polling.value,
         "intervalSeconds": each.target.interval_seconds,
-        "newestSlot": instant_text(newest) if newest else None,
+        "newestSlot": moment(newest),
         "ageSeconds": round((now - newest).total_seconds(), 1) if newest else None,
         "hour": _coverage_fields(each.hour),
-        "day": _coverage_fields(_day(each)),
+        "day": _coverage_fields(day_of(each)),
         "missing": missing,
+        **_trouble_fields(each.trouble),
+    }
+
+
+def _trouble_fields(trouble: TargetTrouble | None) -> dict[str, Any]:
+    since, probe = (trouble.blocked_since, trouble.next_probe) if trouble else (None, None)
+    return {
+        "lastError": trouble.error if trouble else None,
+        "blockedSince": moment(since),
+        "nextProbe": moment(probe),
     }
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from kizami.cli.options import config_option
-from kizami.cli.terminal.printing import json_option, plural, print_json, print_table, say
-from kizami.core.messages import pointer_text
+from kizami.cli.terminal.printing import age_text, json_option, plural, print_json, say
+from kizami.cli.terminal.tables import print_table
+from kizami.core.targets.description import target_fields
 from kizami.core.targets.target import Target
-from kizami.platform.config_file import load_config
+from kizami.platform.config_file import load_config, read_schema
 
 _COLUMNS = (
     ("metric", False),
@@ -24,14 +24,18 @@ _COLUMNS = (
 
 
 @click.command(short_help="Check and list what is polled.")
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of kizami.toml instead, for editors.")
 @json_option
 @config_option
-def command(as_json: bool, config: Path | None) -> None:
+def command(schema: bool, as_json: bool, config: Path | None) -> None:
     """Check the configuration and list its targets.
 
     A mistake in it is one line that names the place, and exit code 3. Headers are shown by name and by
     reference only: no secret is read.
     """
+    if schema:
+        click.echo(read_schema(), nl=False)
+        return
     settings = load_config(config)
     if as_json:
         path = str(settings.path) if settings.path else None
@@ -46,22 +50,5 @@ def command(as_json: bool, config: Path | None) -> None:
 
 
 def _row(target: Target) -> list[str]:
-    seconds = (f"{target.interval_seconds}s", f"{target.lag_seconds}s", f"{target.timeout_seconds:g}s")
+    seconds = age_text(target.interval_seconds), age_text(target.lag_seconds), f"{target.timeout_seconds:g}s"
     return [target.name, target.url, *seconds, "yes" if target.enabled else "paused"]
-
-
-def target_fields(target: Target) -> dict[str, Any]:
-    """The target with the names of kizami.toml; times in seconds."""
-    return {
-        "name": target.name,
-        "url": target.url,
-        "path": target.path,
-        "interval": target.interval_seconds,
-        "lag": target.lag_seconds,
-        "timeout": target.timeout_seconds,
-        "count": pointer_text(target.count_pointer),
-        "echo": target.echoes_window,
-        "headers": {name: str(value) for name, value in target.headers.items()},
-        "enabled": target.enabled,
-        "catch_up": target.catch_up_seconds,
-    }

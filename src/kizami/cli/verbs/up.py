@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -14,18 +15,25 @@ from typing import Any
 import click
 
 from kizami.aggregation.scheduled_runs import ScheduledAggregation
+from kizami.cli.backup_options import BackupFlags, backup_options
 from kizami.cli.early_signals import EARLY_SIGNALS
 from kizami.cli.engine_options import limit_options
 from kizami.cli.exit_codes import INTERRUPTED, OK
+from kizami.cli.homes import PAGE, batch_zone, local_opener
 from kizami.cli.options import config_option, database_option
-from kizami.cli.terminal.printing import is_terminal
+from kizami.cli.page_options import OpenAccess, page_options
+from kizami.cli.shown_zone import shown_zone, tz_option
+from kizami.cli.terminal.colours import is_terminal
+from kizami.cli.terminal.run_summary import run_summary
 from kizami.cli.terminal.unblocked_output import unblock_stderr
 from kizami.core.config import Config
 from kizami.core.errors import ConfigurationError
 from kizami.core.logs import use_logs
 from kizami.core.targets.target import MOCK_API_URL, Target
+from kizami.local.alerts.watch import AlertWatch
+from kizami.local.copies.scheduled_backups import ScheduledBackups
 from kizami.local.daemon_lock import sole_daemon
-from kizami.local.engine.loop import Engine
+from kizami.local.engine.loop import Engine, Show
 from kizami.local.engine.options import Options
 from kizami.local.store.database import require_intact
 from kizami.local.store.pauses import PauseWatch
@@ -33,7 +41,7 @@ from kizami.mock_api.service import MockService, is_needed, mock_service
 from kizami.platform.clock import SystemClock
 from kizami.platform.config_file import LoadedConfig, load_config
 from kizami.platform.config_watch import ConfigWatch
-from kizami.web import DEFAULT_PORT
+from kizami.web import DEFAULT_HOST, DEFAULT_PORT
 
 _WARNINGS = 5
 _SWITCH_SECONDS = 0.001  # the loop must not wait five milliseconds for a thread that computes
@@ -46,7 +54,7 @@ logger = logging.getLogger(__name__)
 @database_option
 @click.option("--mock/--no-mock", default=None, help="Serve the mock API too; by default if a target asks it.")
 @click.option("--rows/--no-rows", default=True, help="Print stored rows (JSON lines) if stdout is no terminal.")
-@click.option("--dashboard/--no-dashboard", default=True, help="Serve the dashboard on 127.0.0.1.")
+@click.option("--dashboard/--no-dashboard", default=True, help="Serve the dashboard.")
 @click.option(
     "--dashboard-port",
     type=click.IntRange(0, 65535),
@@ -54,7 +62,11 @@ logger = logging.getLogger(__name__)
     show_envvar=True,
     help=f"Its port; 0 lets the system choose.  [default: {DEFAULT_PORT}]",
 )
+@click.option("--host", default=DEFAULT_HOST, show_default=True, help="The dashboard's address to listen on.")
+@page_options
 @click.option("--spread/--no-spread", default=True, help="Spread polls evenly over the interval.")
+@tz_option
+@backup_options
 @limit_options
 def command(
     config: Path | None,
@@ -63,6 +75,9 @@ def command(
     rows: bool,
     dashboard: bool,
     dashboard_port: int | None,
+    host: str,
+    access: OpenAccess,
+    backups: BackupFlags,
     **options: Any,
 ) -> int:
     """Poll the targets of kizami.toml and keep one record for every slot in one SQLite file.
@@ -83,34 +98,72 @@ def command(
             _serve_mock(stack)
         _warn_of_early_asking(targets)
         if dashboard:
-            _serve_dashboard(stack, database, settings, dashboard_port)
-        return _run(stack, settings, database, Options(**options), rows)
+            _serve_dashboard(stack, database, settings, PagePlace(host, dashboard_port, access))
+        alerts = _watch(stack, database, settings)
+        use_beside = _run_beside(stack, database, backups, alerts)
+        return _run(stack, settings, database, Options(**options), rows, use_beside, alerts)
 
 
-def _run(stack: ExitStack, settings: LoadedConfig, database: Path, options: Options, rows: bool) -> int:
+def _watch(stack: ExitStack, database: Path, settings: LoadedConfig) -> AlertWatch:
+    """Who looks for what is wrong, and keeps what happens, the end of the daemon included."""
+    alerts = AlertWatch(database, local_opener(database, settings, batch_zone()), SystemClock())
+    log = logging.getLogger("kizami")
+    log.addHandler(alerts.events)
+    stack.callback(alerts.close)
+    stack.callback(log.removeHandler, alerts.events)
+    return alerts
+
+
+def _run_beside(
+    stack: ExitStack, database: Path, flags: BackupFlags, alerts: AlertWatch
+) -> Callable[[Config], None]:
+    """What runs on schedule beside the polls, in threads of its own; it goes by each configuration it is given."""
+    aggregation, backups = ScheduledAggregation(database, SystemClock()), ScheduledBackups(database, SystemClock())
+    stack.callback(aggregation.close)
+    stack.callback(backups.close)
+    alerts.failed_companies = aggregation.failed
+
+    def use(config: Config) -> None:
+        alerts.use(config.alerts)
+        aggregation.use(config.aggregation)
+        backups.use(flags.plan(config.backup))
+
+    return use
+
+
+def _run(
+    stack: ExitStack,
+    settings: LoadedConfig,
+    database: Path,
+    options: Options,
+    rows: bool,
+    use_beside: Callable[[Config], None],
+    alerts: AlertWatch,
+) -> int:
     watch = ConfigWatch(settings)
     pauses = PauseWatch(database, settings.config, watch.new_config)
     stack.callback(pauses.close)
-    aggregation = ScheduledAggregation(database, SystemClock())
-    stack.callback(aggregation.close)
 
     def new_config() -> Config | None:
         config = pauses.new_config()
         if config is not None:
-            aggregation.use(config.aggregation)
+            use_beside(config)
         return config
 
     sys.setswitchinterval(_SWITCH_SECONDS)
     engine = Engine(database, options, SystemClock(), new_config=new_config)
+    summary = stack.enter_context(run_summary(database, engine))
     noted = _obey_signals(engine, watch)
+    show: Show | None = None
     if is_terminal(sys.stdout):
         from kizami.cli.terminal.live_view import LiveView
 
-        engine.show = stack.enter_context(LiveView(database, engine)).show
+        show = stack.enter_context(LiveView(database, engine, shown_zone())).show
     elif rows:
         from kizami.cli.terminal.record_lines import RecordLines
 
-        engine.show = stack.enter_context(RecordLines(engine.stop)).show
+        show = stack.enter_context(RecordLines(engine.stop)).show
+    engine.show = summary.counting(show)
     logger.info(
         "polling; Ctrl-C stops",
         extra={
@@ -122,7 +175,9 @@ def _run(stack: ExitStack, settings: LoadedConfig, database: Path, options: Opti
     logging.getLogger("kizami.aggregation.batch").setLevel(
         logging.ERROR
     )  # each user is a line; the outcome is told
-    aggregation.use(settings.config.aggregation)
+    use_beside(settings.config)
+    alerts.unwritable = lambda: engine.unwritable
+    alerts.start()
     engine.run(pauses.config)
     return _ending_code(noted)
 
@@ -161,18 +216,27 @@ def _serve_mock(stack: ExitStack) -> None:
         )
 
 
-def _serve_dashboard(stack: ExitStack, database: Path, settings: LoadedConfig, port: int | None) -> None:
-    from kizami.cli.homes import batch_zone, local_opener
+@dataclass(frozen=True, slots=True)
+class PagePlace:
+    """Where the dashboard is served, and to whom; without a port at the usual one, if that is free."""
+
+    host: str
+    port: int | None
+    access: OpenAccess
+
+
+def _serve_dashboard(stack: ExitStack, database: Path, settings: LoadedConfig, page: PagePlace) -> None:
     from kizami.web.server import DashboardServer
 
-    open_home = local_opener(database, settings, batch_zone())
-    server = DashboardServer(open_home, port=DEFAULT_PORT if port is None else port)
+    open_home = local_opener(database, settings, batch_zone(), PAGE)
+    port = DEFAULT_PORT if page.port is None else page.port
+    server = DashboardServer(open_home, page.host, port, access=page.access(page.host))
     try:
         stack.enter_context(server)
     except ConfigurationError as error:
         # Who asked for a port wants it; else whatever has the usual one must not keep us from collecting.
         remedy = "choose another with --dashboard-port, or --no-dashboard"
-        if port is not None:
+        if page.port is not None or page.host != DEFAULT_HOST:
             raise ConfigurationError(error.place, f"the dashboard cannot listen there; {remedy}") from None
         logger.warning(
             "the dashboard is not served: its port is in use",

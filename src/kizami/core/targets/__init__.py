@@ -1,7 +1,9 @@
 """What is polled.
 
-    a [[targets]] table, read by core/config ─▶ target (a Target, its checks, references in place of its secrets)
-        ─▶ urls (what its base URL and path may be) ─▶ core/collector fills the window in
+a [[targets]] table, read by core/config ─▶ settings ─▶ target (a Target and its checks)
+    ─▶ core/requests (how it is asked), core/answers (what is believed of an answer)
 
-Request templates and value expressions, for targets of any shape, come here.
+bundles      which of them are asked by one message on AWS
+references   where a secret is kept, in place of the secret
+description  a target in the words of its file, for whoever looks at it
 """

@@ -1,24 +1,37 @@
-"""What is polled: a Target, its checks, and the references in place of its secrets (pure)."""
+"""What is polled: a Target and its checks (pure)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
 
+from kizami.core.answers.answer import ORIGINAL_ANSWER, Answer
 from kizami.core.errors import InvalidInput
+from kizami.core.requests.urls import is_plain, require_path, require_target_url
 from kizami.core.slots import DEFAULT_INTERVAL_SECONDS, require_interval, shorten
-from kizami.core.targets.urls import require_base_url, require_path
+from kizami.core.targets.references import SecretReference
+
+if TYPE_CHECKING:
+    from kizami.core.access.auth import Auth
+    from kizami.core.access.tls import Tls
+    from kizami.core.requests.query import Query
+    from kizami.core.requests.request_template import RequestTemplate
 
 DEFAULT_METRIC = "ai_response_count"
 DEFAULT_PATH = "/response_count?from={from}&to={to}"
 DEFAULT_TIMEOUT_SECONDS = 10.0
 DEFAULT_CATCH_UP_SECONDS = 24 * 3600
+DEFAULT_MAX_BODY_BYTES = 1024 * 1024
 MOCK_API_URL = "http://127.0.0.1:3000"
 
-MAX_LAG_SECONDS = 3600
-MAX_CATCH_UP_SECONDS = 31 * 86_400
+MOST_BODY_BYTES = 16 * 1024 * 1024
+MAX_LAG_SECONDS = 31 * 86_400
+LEAST_KEEP_SECONDS = 86_400
+MAX_CATCH_UP_SECONDS = 2 * MAX_LAG_SECONDS
+# Up to here a lag is within the default of catch_up; a longer one is added to it.
+_SHORT_LAG_SECONDS = 3600
 
 _METRIC = re.compile(r"\w[\w.:/-]{0,127}", re.ASCII)
 _SEPARATORS = str.maketrans(".:/-", "____")
@@ -26,21 +39,6 @@ _SEPARATORS = str.maketrans(".:/-", "____")
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}", re.ASCII)
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-# Only these may stand in the file as they are: any other header might be somebody's secret.
-_HARMLESS_HEADERS = frozenset({"accept", "accept-language", "user-agent", "cache-control", "content-type"})
-
-
-@dataclass(frozen=True, slots=True)
-class SecretReference:
-    """Where a secret is kept (`env:NAME`, `file:PATH`, `secretsmanager:ID`, `ssm:NAME`), never the secret."""
-
-    kind: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.kind}:{self.name}"
 
 
 class Timed(Protocol):
@@ -56,10 +54,11 @@ class Timed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One polled API: what to ask, how often, and where the count stands in its answer.
+    """One polled API: what to ask, how often, and what is believed of its answer.
 
     At tick t the window [t - lag, t - lag + interval) is asked for. `lag` below `interval` asks before
     the window has ended, so a real API can only give a partial count, which is then kept for ever.
+    Without `backfill` its API can only say "now": a slot is asked for until the next one is due, and never later.
     """
 
     name: str = DEFAULT_METRIC
@@ -68,22 +67,35 @@ class Target:
     interval_seconds: int = DEFAULT_INTERVAL_SECONDS
     lag_seconds: int = 0
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
-    count_pointer: tuple[str, ...] = ("count",)
-    echoes_window: bool = True
     headers: Mapping[str, str | SecretReference] = field(default_factory=dict, hash=False)
     enabled: bool = True
     catch_up_seconds: int = DEFAULT_CATCH_UP_SECONDS
+    keep_seconds: int | None = None  # for ever
+    keep_totals_seconds: int | None = None  # likewise
+    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
+    backfill: bool = True
+    answer: Answer = ORIGINAL_ANSWER
+    auth: Auth | None = None
+    tls: Tls | None = None
+    proxy: str | SecretReference | None = None
+    query: Query = field(default_factory=dict, hash=False)
+    body: str | None = None
+    method: str = "GET"
+    # Made of the fields above; None where {from} and {to} in the path are all there is.
+    template: RequestTemplate | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         require_metric(self.name, "name")
-        require_base_url(self.url, "url")
+        for metric in self.metrics if self.answer.values else ():
+            require_metric(metric, "values")
+        require_target_url(self.url)
         require_path(self.path)
         require_interval(self.interval_seconds)
         if self.lag_seconds % self.interval_seconds or not 0 <= self.lag_seconds <= MAX_LAG_SECONDS:
             raise InvalidInput(
                 "lag",
                 f"{self.lag_seconds} s is not a multiple of the interval ({self.interval_seconds} s) "
-                f"from 0 to {MAX_LAG_SECONDS} s",
+                f"from 0 to {MAX_LAG_SECONDS // 86_400}d",
             )
         if not 0.1 <= self.timeout_seconds <= 300:
             raise InvalidInput("timeout", f"{self.timeout_seconds:g} s is not between 0.1 and 300 s")
@@ -91,10 +103,59 @@ class Target:
             raise InvalidInput("catch_up", f"must be from 0 (off) to {MAX_CATCH_UP_SECONDS // 86_400}d")
         if 0 < self.catch_up_seconds <= self.lag_seconds:
             raise InvalidInput("catch_up", "must be longer than lag (no slot is due before), or 0 for off")
+        require_keep(self)
+        if not 1 <= self.max_body_bytes <= MOST_BODY_BYTES:
+            raise InvalidInput("max_body", f"must be from 1 to {MOST_BODY_BYTES // 2**20}MiB")
+        if self.headers:
+            from kizami.core.requests.headers import require_headers  # the seeds' one target never needs it
+
+            require_headers(self.headers)
+        if self.auth and any(name.lower() == "authorization" for name in self.headers):
+            raise InvalidInput("auth", "stands beside headers.Authorization; keep one of the two")
+        if self.tls and not self.url.lower().startswith("https:"):
+            raise InvalidInput("tls", "needs a url that begins with https://")
+        object.__setattr__(self, "template", self._compile())
+        require_time(self)
+
+    def _compile(self) -> RequestTemplate | None:
+        says_more = self.query or self.body is not None or self.method != "GET" or "{" in self.url
+        if not says_more and is_plain(self.path):
+            return None
+        from kizami.core.requests.request_template import compile_request  # likewise
+
+        return compile_request(self)
+
+    @property
+    def sent_headers(self) -> Mapping[str, str | SecretReference]:
+        """The headers with those that its body brings along."""
+        return self.template.headers if self.template else self.headers
+
+    def references(self) -> Iterator[tuple[str, SecretReference]]:
+        """Every secret that it needs, each with the setting that refers to it."""
         for name, value in self.headers.items():
-            _require_header(name, value)
-        if len({name.lower() for name in self.headers}) != len(self.headers):
-            raise InvalidInput("headers", "has a name twice, in capital and small letters")
+            if isinstance(value, SecretReference):
+                yield f"headers.{name}", value
+        for name, reference in self.template.secret_query if self.template else ():
+            yield f"query.{name}", reference
+        if self.auth or self.tls or self.proxy:
+            from kizami.core.access.references import access_references  # likewise
+
+            yield from access_references(self)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The names of its metrics: its own or, with several values, one of each."""
+        return tuple(f"{self.name}/{value}" for value, _ in self.answer.values) or (self.name,)
+
+    def of_each_metric(self) -> tuple[Target, ...]:
+        """It as the target of each of its metrics alone: what is due, stored and shown is so for each of them."""
+        if not self.answer.values:
+            return (self,)
+        values = zip(self.metrics, self.answer.values, strict=True)
+        return tuple(
+            replace(self, name=name, answer=replace(self.answer, values=(), count=value, zero_if_missing=None))
+            for name, (_, value) in values
+        )
 
     @property
     def asks_too_early(self) -> bool:
@@ -104,16 +165,44 @@ class Target:
     @property
     def is_mock(self) -> bool:
         """Whether it is the mock API where `kizami up` and `kizami mock` serve it."""
-        return self.url.rstrip("/") in (MOCK_API_URL, MOCK_API_URL.replace("127.0.0.1", "localhost"))
+        base = self.url.partition("/response_count?")[0].rstrip("/")
+        return base in (MOCK_API_URL, MOCK_API_URL.replace("127.0.0.1", "localhost"))
 
     @property
     def timing_problem(self) -> str | None:
         """What is wrong with asking a real API too early, and what to write instead; None if all is well."""
-        if not self.asks_too_early or self.is_mock:
+        if not self.asks_too_early or self.is_mock or not self.backfill:
             return None
         return (
             f"{self.name}: lag {self.lag_seconds}s is shorter than the interval, so a window is asked for before "
             f'it has ended and its count stays partial; set lag = "{self.interval_seconds}s" or more'
+        )
+
+
+def default_catch_up_seconds(lag_seconds: int) -> int:
+    """A day of slots: a lag above an hour would leave few of them."""
+    return DEFAULT_CATCH_UP_SECONDS + (lag_seconds if lag_seconds > _SHORT_LAG_SECONDS else 0)
+
+
+def require_keep(target: Target) -> None:
+    """InvalidInput if what is stored would be gone before it is any use, or its totals before it."""
+    keep, totals = target.keep_seconds, target.keep_totals_seconds
+    if keep is not None and keep < LEAST_KEEP_SECONDS + target.lag_seconds:
+        raise InvalidInput("keep", "must be at least a day longer than the lag")
+    if totals is not None and keep is None:
+        raise InvalidInput("keep_totals", "needs keep: without it all is kept for ever")
+    if totals is not None and keep is not None and totals < keep:
+        raise InvalidInput("keep_totals", "must not be shorter than keep")
+
+
+def require_time(target: Target) -> None:
+    """InvalidInput if all its requests are the same, though it says that a past slot can be asked for."""
+    template = target.template
+    if target.backfill and not (template.has_time if template else "{" in target.path):
+        raise InvalidInput(
+            "path",
+            "must have a time, {from} or {to}, as may url, query and body; if the API only tells of now, set "
+            "backfill = false",
         )
 
 
@@ -141,32 +230,6 @@ def _refuse_look_alike(name: str, place: str) -> None:
         raise InvalidInput(place, f"{ascii(name)[:60]} must be written as {shorten(normal)} (Unicode form NFC)")
     if _INVISIBLE.search(name):
         raise InvalidInput(place, f"{ascii(name)[:60]} has an invisible character")
-
-
-def _require_header(name: str, value: str | SecretReference) -> None:
-    if not _HEADER.fullmatch(name):  # not quoted: a whole "Name: value" may stand there
-        raise InvalidInput("headers", "has a name that no header can have; use letters, digits and -")
-    place = f"headers.{name}"
-    if name.lower() in ("host", "content-length", "transfer-encoding", "connection"):
-        raise InvalidInput(place, "is set by kizami itself")
-    if isinstance(value, SecretReference):
-        require_reference(value, place)
-        return
-    if name.lower() not in _HARMLESS_HEADERS:
-        raise InvalidInput(
-            place,
-            "must be a reference (env:NAME, file:PATH, secretsmanager:ID or ssm:NAME), not the value itself",
-        )
-    if not value.isascii() or not value.isprintable():
-        raise InvalidInput(place, "must be printable ASCII")
-
-
-def require_reference(reference: SecretReference, place: str) -> None:
-    """InvalidInput if nothing can be kept there; not quoted, for the secret itself may stand behind the colon."""
-    if reference.kind == "env" and not _VARIABLE.fullmatch(reference.name):
-        raise InvalidInput(place, "must name a variable after env: (letters, digits and _)")
-    if not reference.name.isprintable():
-        raise InvalidInput(place, f"must not have control characters after {reference.kind}:")
 
 
 SEED_TARGET = Target()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 
 from kizami.core.errors import StoreError
 from kizami.core.targets.target import Target
-from kizami.local.engine.backoff import longest_delay_seconds
+from kizami.home.targets import LONGEST_SPREAD_SECONDS
+from kizami.local.engine.failures.backoff import longest_delay_seconds
 from kizami.local.engine.options import Options
-from kizami.local.http.handle import RequestProfile
-from kizami.local.http.secrets import resolve_headers
+from kizami.local.http.target_access import TargetAccess
 from kizami.local.store.database import open_database, sqlite_errors, transaction
-from kizami.local.store.metrics import ID_SPACE, register_targets
+from kizami.local.store.metrics import ID_SPACE, KnownMetric, register_targets
 from kizami.local.store.rows import PlanKey
 
 LEAST_WAITING = 60  # slots that any host may have waiting to be tried again
@@ -33,7 +33,8 @@ class ActiveTarget:
     metric_id: int
     offset_ms: int
     host: str
-    profile: RequestProfile
+    access: TargetAccess
+    value_ids: tuple[int, ...] = ()  # whose records its answers are, in their order
 
     @property
     def plan_key(self) -> PlanKey:
@@ -43,20 +44,17 @@ class ActiveTarget:
 
 
 def activate_targets(
-    path: Path, targets: Iterable[Target], now: datetime, *, spread: bool
+    path: Path, accesses: Iterable[TargetAccess], now: datetime, *, spread: bool
 ) -> dict[int, ActiveTarget]:
-    """The targets by metric id, each made known to the database.
-
-    ConfigurationError if a secret cannot be resolved; then nothing has changed.
-    """
-    headers = {target: resolve_headers(target) for target in targets}
+    """The targets by metric id, each made known to the database."""
+    accesses = list(accesses)
     connection = open_database(path)
     try:
         with sqlite_errors(StoreError, path), transaction(connection):
-            known = register_targets(connection, headers, now)
+            known = register_targets(connection, [access.target for access in accesses], now)
     finally:
         connection.close()
-    found = (_active(target, known[target.name].id, lines, spread=spread) for target, lines in headers.items())
+    found = (_active(access, known, spread=spread) for access in accesses)
     return {active.metric_id: active for active in found}
 
 
@@ -68,26 +66,39 @@ def waiting_limits(targets: Iterable[ActiveTarget], options: Options) -> dict[st
         target = active.target
         attempts = waits + options.receive_limit * target.timeout_seconds
         seconds = min(max(_WAITING_SECONDS, attempts * 1.25), _MOST_WAITING_SECONDS)
-        polls[active.host] = polls.get(active.host, 0.0) + seconds / target.interval_seconds
+        polls[active.host] = polls.get(active.host, 0.0) + max(1.0, seconds / target.interval_seconds)
     return {host: max(LEAST_WAITING, math.ceil(slots)) for host, slots in polls.items()}
 
 
-def _active(target: Target, metric_id: int, headers: tuple[str, ...], *, spread: bool) -> ActiveTarget:
+def over_after_seconds(targets: Iterable[ActiveTarget]) -> dict[int, int]:
+    """How long after its start a slot is over, for each metric whose slots can only be asked for live."""
+    return {
+        active.metric_id: active.target.lag_seconds + active.target.interval_seconds
+        for active in targets
+        if not active.target.backfill
+    }
+
+
+def _active(access: TargetAccess, known: Mapping[str, KnownMetric], *, spread: bool) -> ActiveTarget:
+    target = access.target
+    metric_id = known[target.name].id
     return ActiveTarget(
         target=target,
         metric_id=metric_id,
         offset_ms=offset_ms(target, metric_id) if spread else 0,
         host=urlsplit(target.url).netloc,
-        profile=RequestProfile.of(target.url, target.timeout_seconds, headers),
+        access=access,
+        value_ids=tuple(known[name].id for name in target.metrics),
     )
 
 
 def offset_ms(target: Target, metric_id: int) -> int:
     """How long after the tick the target is asked, the same for ever.
 
-    Only a window that has ended is the same whenever it is asked for: with a lag below the interval it is 0.
+    Only a window that has ended is the same whenever it is asked for: with a lag below the interval it is 0, and
+    so it is where the API can only say "now".
     """
-    if target.asks_too_early:
+    if target.asks_too_early or not target.backfill:
         return 0
-    offset = metric_id * target.interval_seconds * 1000 // ID_SPACE
+    offset = metric_id * min(target.interval_seconds, LONGEST_SPREAD_SECONDS) * 1000 // ID_SPACE
     return offset - offset % _QUANTUM_MS

@@ -8,7 +8,6 @@ target that does not answer holds up no other.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice, takewhile
@@ -21,7 +20,9 @@ from kizami.core.messages import ScheduleMessage
 from kizami.core.ports import WallClock
 from kizami.core.slots import shift
 from kizami.core.targets.target import Target
+from kizami.local.engine.machine import Machine
 from kizami.local.store.backfill_queue import PIECE, BackfillQueue
+from kizami.local.store.blocks import KeptSlots
 from kizami.local.store.metrics import KnownMetric
 from kizami.local.store.missing import find_missing
 from kizami.local.store.reader import Reader
@@ -42,30 +43,49 @@ def missed(
 ) -> Iterator[dict[str, Iterator[ScheduleMessage]]]:
     """The slots that were due by `until` and are neither stored, pending nor dead, for some targets at a time.
 
-    As far back as a target says, but not before it was first known: a new target has no past.
+    As far back as a target says, and as slots of it were kept while it was blocked, but not before it was first
+    known: a new target has no past. Of one that is blocked there is nothing to be asked for, of one that can only
+    say "now" the one slot whose time is not over.
     """
-    by_name = {target.name: target for target in targets if target.catch_up_seconds and target.name in known}
-    names = iter(by_name)
-    while some := list(islice(names, _TARGETS)):
-        spans = {name: _span(by_name[name], known[name], until) for name in some}
+    kept, blocked = reader.kept_slots(), reader.blocked()
+    wanted = (
+        target
+        for target in targets
+        if target.name in known and target.name not in blocked and (target.catch_up_seconds or target.name in kept)
+    )
+    while some := list(islice(wanted, _TARGETS)):
+        spans = {
+            metric: _span(target, known[metric], kept.get(target.name), until)
+            for target in some
+            for metric in target.metrics
+            if metric in known
+        }
         gaps = find_missing(reader, spans)
-        yield {name: plan_backfill(by_name[name], found) for name, found in gaps.items()}
+        # What several values lack is asked for once.
+        found = {
+            target: dict.fromkeys(gap for name in target.metrics for gap in gaps.get(name, ())) for target in some
+        }
+        yield {target.name: plan_backfill(target, lacking) for target, lacking in found.items() if lacking}
 
 
-def _span(target: Target, metric: KnownMetric, until: datetime) -> Span:
-    return due_span(target, max(shift(until, -target.catch_up_seconds), metric.first_slot), until)
+def _span(target: Target, metric: KnownMetric, kept: KeptSlots | None, until: datetime) -> Span:
+    back = target.catch_up_seconds if target.backfill else target.lag_seconds + target.interval_seconds
+    since = shift(until, -back)
+    if kept and target.backfill:
+        since = min(since, kept.first)
+    return due_span(target, max(since, metric.expected_from(until)), until)
 
 
 class CatchUp:
     """Catches up with whatever was missed before the last `begin`."""
 
-    def __init__(self, path: Path, clock: WallClock) -> None:
+    def __init__(self, path: Path, clock: WallClock, machine: Machine) -> None:
         self._path = path
         self._clock = clock
-        self._condition = threading.Condition()
+        self._condition = machine.condition()
         self._job: tuple[Sequence[Target], datetime] | None = None
         self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="catch-up", daemon=True)
+        self._thread = machine.thread(self._run, "catch-up")
 
     def begin(self, targets: Sequence[Target], until: datetime) -> None:
         """Catch up with what was due by `until`; whatever is under way starts over with that."""
@@ -112,7 +132,7 @@ class CatchUp:
     def _send_missed(
         self, queue: BackfillQueue, reader: Reader, targets: Sequence[Target], until: datetime
     ) -> int:
-        known = reader.metrics()
+        known, kept = reader.metrics(), reader.kept_slots()
         found = missed(reader, targets, known, until)
         left: dict[str, Iterator[ScheduleMessage]] = {}
         sent = 0
@@ -122,6 +142,8 @@ class CatchUp:
             sent += queue.send_backfill(takewhile(lambda _: self._may_go_on(), some))
             if not some and more is None:
                 self._pause(_PAUSE_SECONDS)
+        if self._may_go_on():
+            queue.forget_kept(kept[target.name] for target in targets if target.name in kept)
         return sent
 
     def _next_of_each(

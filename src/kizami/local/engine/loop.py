@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import gc
 import logging
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import apsw
+
+from kizami.core.answers.numbers import to_number
 from kizami.core.config import Config
 from kizami.core.epoch import from_ms, from_seconds
 from kizami.core.errors import KizamiError, StoreError
@@ -29,13 +31,14 @@ from kizami.local.engine.active_targets import ActiveTarget, activate_targets
 from kizami.local.engine.agenda import Agenda
 from kizami.local.engine.catch_up import CatchUp
 from kizami.local.engine.collector import Collector
+from kizami.local.engine.machine import Machine
 from kizami.local.engine.options import Options
+from kizami.local.engine.sealer import Sealer
 from kizami.local.engine.sender import Sender
 from kizami.local.engine.write_batch import Change, WriteBatch
 from kizami.local.engine.writer import LATE_MS, QueueLimits, Writer, WriterTurn
-from kizami.local.http.fetcher import Fetcher
-from kizami.local.http.wakeup import WakeUp
 from kizami.local.store import statements
+from kizami.local.store.blocks import ProbeSearch, blocked_metrics
 from kizami.local.store.rows import PlanKey, SlotKey, StoredRow, TakenMessage
 from kizami.local.store.statements import LIVE
 
@@ -43,7 +46,7 @@ JUMP_MS = 1000  # the clocks have parted by more: the wall clock was set, or the
 STALL_MS = 5000  # a turn took longer: the process was stopped
 BEHIND_MS = 1000  # live messages wait for longer: nothing else is asked for until they do not
 
-_TURN_SECONDS = 0.5
+_TURN_SECONDS = 1.0  # as often as there is upkeep
 _PLAN_LIMIT = 20_000  # rows still to be written above which planning waits, so that no transaction takes long
 _UPKEEP_MS = 1000
 _GC_THRESHOLD = 50_000
@@ -85,7 +88,9 @@ class Engine:
         new_config: Callable[[], Config | None] = lambda: None,
         *,
         live: bool = True,
+        machine: Machine | None = None,
     ) -> None:
+        self._machine = machine = machine or Machine()
         self._path = path
         self._options = options
         self._clock = clock
@@ -94,21 +99,22 @@ class Engine:
         self._live = live
         self._postponed: Config | None = None  # it could not be applied while nothing could be written
         self._active: dict[int, ActiveTarget] = {}
-        self._names: dict[int, str] = {}  # also of those that have left: their last answers may still come in
+        # Names and decimal places, also of those that have left: their last answers may still come in.
+        self._shown_as: dict[int, tuple[str, int]] = {}
         self._plan: set[PlanKey] = set()
         self._agenda = Agenda()
         self._held: set[SlotKey] = set()  # the messages handed out to this loop and not settled yet
         self._writer_turns: deque[WriterTurn] = deque()
         self._stopping = False
-        self._wakeup = WakeUp()
-        self._fetcher = Fetcher(self._wakeup)
-        self._collector = Collector(self._fetcher, options, clock)
+        self._requester, self._wakeup = machine.network()
+        self._collector = Collector(self._requester, options, clock, machine)
         limits = QueueLimits(options.visibility_seconds, options.backfill_per_second)
-        self._writer = Writer(path, clock, limits, self._add_writer_turn, self._collector)
-        self._catch_up = CatchUp(path, clock)
+        self._writer = Writer(path, clock, limits, self._add_writer_turn, self._collector, machine)
+        self._catch_up = CatchUp(path, clock, machine)
+        self._sealer = Sealer(path, clock, machine, options.seal_after_seconds)
         now_ms = clock.milliseconds()
         self._sender = Sender([], now_ms)
-        self._clocks_ms = now_ms, time.monotonic() * 1000
+        self._clocks_ms = now_ms, machine.monotonic() * 1000
         self._upkeep_ms = now_ms
 
     @property
@@ -120,6 +126,11 @@ class Engine:
     def failing(self) -> int:
         """How many of them failed last time."""
         return self._collector.failures.failing
+
+    @property
+    def unwritable(self) -> str | None:
+        """Why the database cannot be written, if that is so."""
+        return self._writer.trouble
 
     def run(self, config: Config) -> None:
         """Poll until `stop`; then every message that was handed out is settled or back on the queue."""
@@ -141,9 +152,12 @@ class Engine:
         # Whoever these were handed out to is dead, because there is one daemon a database.
         self._writer.run_now(lambda connection: statements.release_all(connection, now_ms))
         self._writer.run_now(lambda connection: statements.demote_late(connection, now_ms - LATE_MS))
-        self._clocks_ms = self._clock.milliseconds(), time.monotonic() * 1000
+        self._clocks_ms = self._clock.milliseconds(), self._machine.monotonic() * 1000
+        self._writer.run_now(self._restore_blocks)
         self._hand_over()
         self._writer.start()
+        if self._live:
+            self._sealer.start()
         # The targets stay for good: a full collection among thousands of them would hold up the loop. And what
         # comes and goes with every poll is freed without the collector, which need not look so often.
         gc.collect()
@@ -151,13 +165,25 @@ class Engine:
         gc.set_threshold(_GC_THRESHOLD)
 
     def _apply(self, config: Config, now_ms: int) -> None:
-        targets = config.enabled_targets
-        self._active = activate_targets(self._path, targets, self._clock.now(), spread=self._options.spread)
-        self._names |= {number: active.target.name for number, active in self._active.items()}
+        accesses, before = self._requester.read_accesses(config.enabled_targets), self._active
+        self._active = activate_targets(self._path, accesses, self._clock.now(), spread=self._options.spread)
+        self._requester.use_accesses(accesses)
+        changed = [number for number, active in self._active.items() if active != before.get(number)]
+        self._collector.blocked.hurry(changed, self._clock.now())
+        for active in self._active.values():
+            decimals = active.target.answer.decimals
+            named = zip(active.value_ids, active.target.metrics, strict=True)
+            self._shown_as |= {number: (name, decimals) for number, name in named}
         self._collector.use_targets(self._active)
         if self._live:
             self._drop_unplanned()
         self._plan_anew(now_ms)
+
+    def _restore_blocks(self, connection: apsw.Connection) -> None:
+        troubles = blocked_metrics(connection)
+        self._collector.blocked.restore(troubles, self._clock.now())
+        for number in troubles.keys() & self._active.keys():
+            self._collector.failures.still_blocked(self._active[number].target.name, troubles[number])
 
     def _drop_unplanned(self) -> None:
         """What was planned for targets as they were, in this run or the last, would take the new plan's place."""
@@ -174,6 +200,9 @@ class Engine:
         if not self._live:
             return
         self._sender = Sender(list(self._active.values()), now_ms)
+        self._begin_catch_up(now_ms)
+
+    def _begin_catch_up(self, now_ms: int) -> None:
         # Messages may be on their way off the queue: whoever looked now would take their slots for pending.
         begin = partial(self._catch_up.begin, self.targets, from_ms(now_ms))
         self._collector.batch.afterwards.append(begin)
@@ -184,12 +213,12 @@ class Engine:
         if self._writer.backlog < _PLAN_LIMIT:
             self._collector.batch.sent += self._sender.next_rows(now_ms)
         self._ask_live(now_ms)
-        for finished in self._fetcher.wait(self._pause_seconds()):
+        self._hand_over()
+        for finished in self._requester.wait(self._pause_seconds()):
             self._collector.settle(finished)
         self._read_writer_turns()
         if not 0 <= now_ms - self._upkeep_ms < _UPKEEP_MS:
             self._upkeep(now_ms)
-        self._hand_over()
 
     def _ask_live(self, now_ms: float) -> None:
         """Ask for what is due; what is too late goes back, to be backfill, so that those in time stay so."""
@@ -220,6 +249,8 @@ class Engine:
     def _upkeep(self, now_ms: float) -> None:
         self._upkeep_ms = now_ms
         self._collector.upkeep(now_ms)
+        self._look_at_secrets()
+        self._look_after_blocked(int(now_ms))
         if not self._writer.alive:
             raise StoreError(f"{self._path}: writing has stopped; the log says why")
         if not self._writer.file_in_place:
@@ -227,6 +258,35 @@ class Engine:
         config = self._new_config() or (None if self._writer.in_trouble else self._postponed)
         if config is not None:
             self._reload(config, int(now_ms))
+
+    def _look_after_blocked(self, now_ms: int) -> None:
+        """Probe who is due, and look for what was kept of those that answer again."""
+        collector = self._collector
+        if collector.has_unblocked and self._live:
+            self._begin_catch_up(now_ms)
+        collector.has_unblocked = False
+        if not collector.blocked:
+            return
+        probes = collector.blocked.next_probes(self._active, from_ms(now_ms))
+        hidden_until_ms = now_ms + LATE_MS + round(self._options.visibility_seconds * 1000)
+        search = ProbeSearch(probes, now_ms, hidden_until_ms)
+        self._change(search)
+        collector.batch.afterwards.append(partial(self._probe, search))
+
+    def _probe(self, search: ProbeSearch) -> None:
+        self._collector.blocked.hurry(search.hurried, self._clock.now())
+        for taken in search.messages:
+            self._held.add(taken.key)
+            if self._stopping:
+                self._collector.give_back(taken)
+            else:
+                self._collector.ask(taken, probe=True)
+
+    def _look_at_secrets(self) -> None:
+        """A blocked target that has another secret now is probed at once; one of a host will do, for all of it."""
+        if changed := self._requester.look_at_files():
+            found = {active.host: number for number, active in self._active.items() if active.target in changed}
+            self._collector.blocked.hurry(found.values(), self._clock.now())
 
     def _reload(self, config: Config, now_ms: int) -> None:
         self._postponed = None
@@ -250,7 +310,7 @@ class Engine:
 
     def _watch_clocks(self, now_ms: float) -> None:
         wall_ms, monotonic_ms = self._clocks_ms
-        self._clocks_ms = now_ms, time.monotonic() * 1000
+        self._clocks_ms = now_ms, self._machine.monotonic() * 1000
         elapsed_ms = self._clocks_ms[1] - monotonic_ms
         jumped_ms = now_ms - wall_ms - elapsed_ms
         if abs(jumped_ms) > JUMP_MS or elapsed_ms > STALL_MS or self._sender.is_behind(now_ms):
@@ -305,13 +365,14 @@ class Engine:
         return self._live and taken.priority == LIVE and taken.plan_key not in self._plan
 
     def _as_shown(self, row: StoredRow) -> StoredRecord:
-        name, slot, collected_at = self._names[row.metric_id], from_seconds(row.slot), from_ms(row.collected_ms)
-        record = MetricRecord(name, slot, row.value, collected_at)
+        (name, decimals), slot = self._shown_as[row.metric_id], from_seconds(row.slot)
+        record = MetricRecord(name, slot, to_number(row.value, decimals), from_ms(row.collected_ms))
         return StoredRecord(record, row.late_ms, row.receives, row.backfilled)
 
     def _close(self) -> None:
         self._stopping = True
         self._catch_up.close()
+        self._sealer.close()
         self._writer.stop_handing_out(_DISK_SECONDS)
         for taken in self._agenda.clear():
             self._collector.give_back(taken)
@@ -320,5 +381,5 @@ class Engine:
         self._hand_over()
         self._writer.close(_DISK_SECONDS)
         self._read_writer_turns()
-        self._fetcher.close()
+        self._requester.close()
         self._wakeup.close()

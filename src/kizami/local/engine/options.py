@@ -16,3 +16,4 @@ class Options:
     retry_seconds: float = 2.0
     visibility_seconds: float = 120.0
     backfill_per_second: int = 1500
+    seal_after_seconds: int = 3600

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from kizami.core.epoch import from_ms, to_seconds
-from kizami.core.sender import plan_minute
-from kizami.core.targets.target import Target
+from kizami.core.sender import minute_windows
 from kizami.local.engine.active_targets import ActiveTarget
 from kizami.local.store.rows import SentRow
 
@@ -66,5 +65,5 @@ class Sender:
 
 @lru_cache(maxsize=64)  # the targets of one interval and lag share the plan of a minute
 def _ticks(minute_ms: int, interval_seconds: int, lag_seconds: int) -> list[tuple[int, int]]:
-    plan = plan_minute(from_ms(minute_ms), Target(interval_seconds=interval_seconds, lag_seconds=lag_seconds))
-    return [(to_seconds(entry.message.window.start), minute_ms + entry.delay_seconds * 1000) for entry in plan]
+    windows = minute_windows(from_ms(minute_ms), interval_seconds, lag_seconds)
+    return [(to_seconds(window.start), minute_ms + delay * 1000) for delay, window in windows]

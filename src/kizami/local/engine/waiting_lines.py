@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import apsw
@@ -37,6 +37,9 @@ class HostRoom(Protocol):
 
     def waiting_limit(self, host: str) -> int:
         """How many retried messages of the host may wait."""
+
+    def over_after(self) -> Mapping[int, int]:
+        """How many seconds after its start a slot of each metric that can only be asked for live is over."""
 
 
 class WaitingLines:
@@ -71,11 +74,19 @@ class WaitingLines:
             self._last_host = self._room.host_of(old[-1].metric_id) or ""
             self._turn += 1
 
-    def bury_overflow(self, connection: apsw.Connection, now_ms: int) -> None:
-        """Make the oldest retried messages dead letters where a host has more of them than it may have waiting."""
+    def clear(self, connection: apsw.Connection, now_ms: int) -> None:
+        """Now and then, take out what nobody need wait for: what is over, and a host's oldest beyond its limit."""
         if 0 <= now_ms - self._looked_ms < _OVERFLOW_MS:
             return
         self._looked_ms = now_ms
+        if (over_after := self._room.over_after()) and (
+            slots := statements.drop_over(connection, over_after, now_ms)
+        ):
+            logger.warning("slots stay missing", extra={"event": "slots.missed", "slots": slots})
+        self._bury_overflow(connection, now_ms)
+
+    def _bury_overflow(self, connection: apsw.Connection, now_ms: int) -> None:
+        """Make the oldest retried messages dead letters where a host has more of them than it may have waiting."""
         metrics: dict[str, list[int]] = {}
         waiting: Counter[str] = Counter()
         for metric_id, count in statements.retried_by_metric(connection).items():

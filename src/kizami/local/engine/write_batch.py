@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any
 
 import apsw
@@ -19,14 +20,16 @@ Change = Callable[[apsw.Connection], None]
 class WriteBatch:
     """What the next transaction has to write.
 
-    `buried` become dead letters, `removed` are expected by nobody any more; `unasked` go back to the queue without
-    a request, `unanswered` after one whose answer was not waited for.
+    `answered` have brought several values, which are among the `stored`; `buried` become dead letters, `removed`
+    are expected by nobody any more; `unasked` go back to the queue without a request, `unanswered` after one whose
+    answer was not waited for.
     `afterwards` is for the loop to call once all of it, and whatever was handed over before, is durable.
     """
 
     changes: list[Change] = field(default_factory=list)
     afterwards: list[Callable[[], None]] = field(default_factory=list)
     stored: list[StoredRow] = field(default_factory=list)
+    answered: list[SlotKey] = field(default_factory=list)
     sent: list[SentRow] = field(default_factory=list)
     failed: list[FailedRow] = field(default_factory=list)
     buried: list[FailedRow] = field(default_factory=list)
@@ -35,17 +38,21 @@ class WriteBatch:
     unanswered: list[ReturnedRow] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return sum(map(len, self._lists()))
+        return sum(map(len, _lists(self)))
+
+    def __bool__(self) -> bool:
+        return any(_lists(self))
 
     def absorb(self, later: WriteBatch) -> None:
         """Add what came later."""
-        for mine, theirs in zip(self._lists(), later._lists(), strict=True):
+        for mine, theirs in zip(_lists(self), _lists(later), strict=True):
             mine.extend(theirs)
 
     def settled(self) -> Iterator[SlotKey]:
         """The messages that are handed out no more once this is written."""
         settled: tuple[Sequence[OfSlot], ...] = (
             self.stored,
+            self.answered,
             self.failed,
             self.buried,
             self.removed,
@@ -56,15 +63,14 @@ class WriteBatch:
             for row in rows:
                 yield SlotKey(row.slot, row.metric_id)
 
-    def _lists(self) -> list[list[Any]]:
-        return [getattr(self, name) for name in self.__slots__]
-
     def write(self, connection: apsw.Connection, now_ms: int) -> None:
         """Write all of it; safe to repeat as a whole after a failure."""
         for change in self.changes:
             change(connection)
         if self.stored:
             statements.store(connection, self.stored)
+        if self.answered:
+            statements.acknowledge(connection, self.answered)
         if self.sent:  # after the results: what was polled before it could be sent is stored by now
             statements.send(connection, self.sent, LIVE, now_ms)
         if self.removed:
@@ -77,3 +83,6 @@ class WriteBatch:
             statements.give_back(connection, self.unasked, asked=False)
         if self.unanswered:
             statements.give_back(connection, self.unanswered, asked=True)
+
+
+_lists: Callable[[WriteBatch], tuple[list[Any], ...]] = attrgetter(*(each.name for each in fields(WriteBatch)))

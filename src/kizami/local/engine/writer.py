@@ -9,7 +9,6 @@ meanwhile the messages that are due are handed out without being counted, and po
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,18 +19,20 @@ import apsw
 
 from kizami.core.errors import StoreError
 from kizami.core.ports import WallClock
+from kizami.local.engine.machine import Machine
 from kizami.local.engine.waiting_lines import HostRoom, WaitingLines
 from kizami.local.engine.write_batch import Change, WriteBatch
 from kizami.local.store import statements
-from kizami.local.store.database import explain, open_database, sqlite_errors, transaction
+from kizami.local.store.database import explain, open_database, rewrite_page, sqlite_errors, transaction
 from kizami.local.store.rows import TakenMessage
 from kizami.local.store.statements import LIVE
 from kizami.local.store.write_ahead_log import LogWatch
 
 LATE_MS = 5000  # a live message that nobody asked for by then is backfill
-LOOK_AHEAD_MS = 5000  # how long a commit may take before a poll is late for it
+LOOK_AHEAD_MS = 7000  # how far ahead of its moment a live message is handed out with whatever is written
 HELD_LIMIT = 50_000  # results and plans kept in memory while nothing can be written
 
+_LEAST_AHEAD_MS = 5000  # how long a commit may take before a poll is late for it
 _GROUP_SECONDS = 0.25  # what comes in within this time is committed together
 _IDLE_SECONDS = 0.5  # how soon a message is noticed that another process has sent
 _TROUBLE_SECONDS = 1.0
@@ -67,25 +68,27 @@ class Writer:
         limits: QueueLimits,
         report: Callable[[WriterTurn], None],
         room: HostRoom,
+        machine: Machine | None = None,
     ) -> None:
+        machine = machine or Machine()
         self._path = path
         self._clock = clock
         self._limits = limits
         self._report = report
         self._connection = open_database(path, create=True)
         self._file = _identity(path)
-        self._log_watch = LogWatch(path)
+        self._log_watch = LogWatch(path, machine.monotonic)
         self._handed_over: deque[WriteBatch] = deque()
         self._unwritten: list[WriteBatch] = []  # in the order in which it was handed over
         # How much was handed over, counted by the loop, and how much of it is written, counted by the thread.
         self._submitted = self._written = 0
-        self._wake = threading.Event()
-        self._stop = threading.Event()
-        self._busy = threading.Lock()
+        self._wake = machine.signal()
+        self._stop = machine.signal()
+        self._busy = machine.mutex()
         self._handing_out = True
         self._trouble: str | None = None
         self._waiting_lines = WaitingLines(room, limits.old_per_second, clock.milliseconds())
-        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+        self._thread = machine.thread(self._run, "writer")
 
     def start(self) -> None:
         self._thread.start()
@@ -106,6 +109,11 @@ class Writer:
     def in_trouble(self) -> bool:
         """Whether the last thing to be written was refused."""
         return self._trouble is not None
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the last thing to be written was refused, if it was."""
+        return self._trouble
 
     @property
     def file_in_place(self) -> bool:
@@ -146,20 +154,23 @@ class Writer:
             self._connection.close()
 
     def _run(self) -> None:
+        was_busy = True
         try:
             while not self._stop.is_set():
-                self._wake.wait(_IDLE_SECONDS)
+                self._wake.wait(_IDLE_SECONDS if was_busy else _IDLE_SECONDS + _GROUP_SECONDS)
                 self._wake.clear()
-                self._turn()
+                was_busy = self._turn()
                 self._log_watch.look(self._connection)
-                self._stop.wait(_TROUBLE_SECONDS if self._trouble else _GROUP_SECONDS)
+                if was_busy or self._trouble:
+                    self._stop.wait(_TROUBLE_SECONDS if self._trouble else _GROUP_SECONDS)
             self._turn()
         except Exception:
             logger.exception(
                 "the writer has stopped; this is a fault in kizami", extra={"event": "writer.stopped"}
             )
 
-    def _turn(self) -> None:
+    def _turn(self) -> bool:
+        """Whether there was something to write or to hand out."""
         while self._handed_over:
             self._gather(self._handed_over.popleft())
         now_ms = int(self._clock.milliseconds())
@@ -169,8 +180,9 @@ class Writer:
             except apsw.Error as error:
                 self._complain(error)
                 turn = WriterTurn(self._due_in_trouble(now_ms), WriteBatch())
-            if turn.taken or turn.written:
+            if is_busy := bool(turn.taken or turn.written):
                 self._report(turn)
+        return is_busy
 
     def _gather(self, batch: WriteBatch) -> None:
         """One batch is cheaper than two, but a change must find what was handed over before it, and no more."""
@@ -180,15 +192,17 @@ class Writer:
             self._unwritten.append(batch)
 
     def _write_and_take(self, now_ms: int) -> WriterTurn:
-        if not self._unwritten and not self._due(now_ms):
+        if not self._unwritten and not self._due(now_ms, _LEAST_AHEAD_MS):
             return WriterTurn([], WriteBatch())
+        if self._trouble:  # all that is held would be worked through in vain while the disk takes no page
+            rewrite_page(self._connection)
         hidden_until_ms = now_ms + LOOK_AHEAD_MS + round(self._limits.visibility_seconds * 1000)
         with transaction(self._connection):
             for batch in self._unwritten:
                 batch.write(self._connection, now_ms)
             statements.demote_late(self._connection, now_ms - LATE_MS)
-            self._waiting_lines.bury_overflow(self._connection, now_ms)
-            due = self._due(now_ms)
+            self._waiting_lines.clear(self._connection, now_ms)
+            due = self._due(now_ms, LOOK_AHEAD_MS)
             statements.hand_out(self._connection, due, hidden_until_ms)
         self._waiting_lines.served(due)
         written, *later = self._unwritten or [WriteBatch()]
@@ -199,12 +213,14 @@ class Writer:
         self._recover(written)
         return WriterTurn(due, written)
 
-    def _due(self, now_ms: int) -> list[TakenMessage]:
-        """Live messages ahead of their moment, then retried and backfilled ones as far as there is room."""
+    def _due(self, now_ms: int, ahead_ms: int) -> list[TakenMessage]:
+        """Live messages so long ahead of their moment, then retried and backfilled ones where there is room."""
         if not self._handing_out:
             return []
-        live = statements.live_by(self._connection, now_ms + LOOK_AHEAD_MS, _LIVE_LIMIT)
-        return live + self._waiting_lines.choose(self._connection, now_ms)
+        until_ms = now_ms + ahead_ms
+        has_live, has_others = statements.has_messages(self._connection, until_ms)  # most turns have neither
+        live = statements.live_by(self._connection, until_ms, _LIVE_LIMIT) if has_live else []
+        return live + (self._waiting_lines.choose(self._connection, now_ms) if has_others else [])
 
     def _due_in_trouble(self, now_ms: int) -> list[TakenMessage]:
         """What is due while nothing can be written: from the file, and from plans that are not yet in it."""

@@ -15,6 +15,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from kizami.core.access.proxy import Proxy
 from kizami.local.http.connection_pools import Pool, Pools
 
 _SPARE_FILES = 256  # left for everything but connections: the database, the dashboard's clients, lookups of names
@@ -58,19 +59,21 @@ class Connections:
         self._swept_at = 0.0
         self._told = False
 
-    def origin(self, url: str, *, direct: bool) -> Origin:
+    def origin(self, url: str, *, direct: bool, proxy: Proxy | None = None) -> Origin:
         """Where a request for this URL goes."""
         end = url.find("/", 8)
-        key = url[:end] if end > 0 else url.partition("?")[0]
+        base = url[:end] if end > 0 else url.partition("?")[0]
+        key = base if proxy is None else f"{base} by {proxy!r}"
         found = self._origins.get(key)
         if found is None:
-            found = self._origins[key] = self._new(key, direct=direct)
+            found = self._origins[key] = self._new(base, direct=direct, proxy=proxy)
         return found
 
-    def _new(self, key: str, *, direct: bool) -> Origin:
-        parts = urlsplit(key)
+    def _new(self, base: str, *, direct: bool, proxy: Proxy | None) -> Origin:
+        parts = urlsplit(base)
         host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
-        has_name = not _is_known(host) and (direct or not _has_proxy(parts.scheme, host))
+        by_proxy = proxy is not None or (not direct and _has_proxy(parts.scheme, host))
+        has_name = not by_proxy and not _is_known(host)
         return Origin(self._pools.place(named=has_name), host if has_name else None, port)
 
     def is_kept(self, origin: Origin) -> bool:

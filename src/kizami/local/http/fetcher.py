@@ -2,7 +2,7 @@
 
 The caller owns the loop: it starts requests, waits in `wait`, and gets back what has finished. Connections and
 handles are used again. Every request has one total deadline and a cap on the body's size; redirects are not
-followed and nothing is decompressed, so an answer can neither take longer nor grow larger than allowed.
+followed, and the cap is on what a body unpacks to: an answer can neither take longer nor grow larger than allowed.
 
     start ──▶ a connection that is kept, or one of those that are not (connections.py) ──▶ libcurl ──▶ wait
                  ▲                                                                          │
@@ -19,7 +19,7 @@ from kizami.core.collector import Response
 from kizami.core.errors import ApiError, ApiUnreachable
 from kizami.local.http.connection_pools import Pools
 from kizami.local.http.connections import Connections, allowed_files, spare_files
-from kizami.local.http.handle import Handle, RequestProfile
+from kizami.local.http.handle import NO_SECRETS, Handle, RequestProfile, SentSecrets
 from kizami.local.http.host_names import Found, LookUp, NameFailure, Names, look_up
 from kizami.local.http.socket_poller import IN, new_poller
 from kizami.local.http.wakeup import WakeUp
@@ -64,14 +64,33 @@ class Fetcher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def start(self, url: str, profile: RequestProfile, tag: object) -> None:
-        """Send a GET; `wait` will give `tag` back with its outcome."""
+    def start(
+        self,
+        url: str,
+        profile: RequestProfile,
+        tag: object,
+        body: bytes | None = None,
+        secrets: SentSecrets = NO_SECRETS,
+        spent_seconds: float = 0.0,
+    ) -> None:
+        """Send a request; `wait` will give `tag` back with its outcome.
+
+        `secrets` are those that may be others next time; of its time, `spent_seconds` are gone already.
+        """
         idle = self._idle.get(profile)
         if idle is None:
             idle = self._idle[profile] = []
         handle = idle.pop() if idle else Handle(profile, idle)
-        origin = self._connections.origin(url, direct=profile.direct)
-        handle.begin(url, tag, origin, kept=self._connections.is_kept(origin))
+        origin = self._connections.origin(url, direct=profile.direct, proxy=profile.proxy)
+        handle.begin(
+            url,
+            tag,
+            origin,
+            kept=self._connections.is_kept(origin),
+            body=body,
+            secrets=secrets,
+            spent_seconds=spent_seconds,
+        )
         self.in_flight += 1
         handle.has_place = handle.kept or self._connections.take_place()
         if handle.has_place:
@@ -128,7 +147,7 @@ class Fetcher:
             elif handle.lacks_address:
                 finished += self._look_up(handle)
             else:
-                finished.append(self._over(handle, handle.error(*failure)))
+                finished.append(self._over(handle, handle.failure(*failure)))
         return finished
 
     def _over(self, handle: Handle, outcome: Response | ApiError) -> Finished:

@@ -1,29 +1,98 @@
-"""Header values for requests: literal ones as they are, secrets read from where the configuration points."""
+"""Secrets on one machine: read from where the configuration points, and read again when a file has changed."""
 
 from __future__ import annotations
 
+import logging
 import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from kizami.core.errors import ConfigurationError
 from kizami.core.redaction import KNOWN
-from kizami.core.targets.target import SecretReference, Target
+from kizami.core.targets.references import SecretReference
+from kizami.platform.config_file import Stamp, stamp_of
+
+LOOKS_A_TURN = 500  # files that are looked at in one turn of the loop, at most
+_REREAD_SECONDS = 1.0  # who is refused again and again reads a file no more often
+
+logger = logging.getLogger(__name__)
 
 
-def resolve_headers(target: Target) -> tuple[str, ...]:
-    """The target's headers as `Name: value` lines, else ConfigurationError that names the reference only."""
-    return tuple(f"{name}: {_resolve(name, value, target)}" for name, value in target.headers.items())
+@dataclass(slots=True)
+class _Kept:
+    value: str
+    stamp: Stamp
+    read_at: float
+    before: str | None = None
 
 
-def _resolve(header: str, value: str | SecretReference, target: Target) -> str:
-    if isinstance(value, str):
+class SecretValues:
+    """What references lead to. A file that has gone or cannot be used leaves its last value in use."""
+
+    def __init__(self) -> None:
+        self._kept: dict[SecretReference, _Kept] = {}
+        self._told: set[SecretReference] = set()
+
+    def read(self, reference: SecretReference, place: str) -> str:
+        """The secret as it is now, else ConfigurationError that names the place and the reference."""
+        stamp = _stamp(reference)  # before it is read: a change meanwhile is noticed later
+        value = one_line(read_secret(reference, place), reference, place)
+        KNOWN.add_header(value)
+        kept = self._kept.get(reference)
+        if kept is None or kept.value != value:
+            self._kept[reference] = _Kept(value, stamp, time.monotonic(), kept.value if kept else None)
+            self._forget(kept.before if kept else None)
+        else:
+            kept.stamp, kept.read_at = stamp, time.monotonic()
         return value
-    place = f"{target.name}: headers.{header}"
-    secret = read_secret(value, place)
-    # A line break would let the secret's rest become a header of its own; libcurl takes ASCII only.
+
+    def value(self, reference: SecretReference) -> str:
+        """What was read last."""
+        return self._kept[reference].value
+
+    def changed(self, references: Iterable[SecretReference]) -> set[SecretReference]:
+        """Those whose files look different and say something else than before."""
+        return {each for each in references if _stamp(each) != self._kept[each].stamp and self._read_again(each)}
+
+    def reread(self, reference: SecretReference) -> bool:
+        """Read its file though it looks the same; whether it says something else than before."""
+        if time.monotonic() - self._kept[reference].read_at < _REREAD_SECONDS:
+            return False
+        return self._read_again(reference)
+
+    def _read_again(self, reference: SecretReference) -> bool:
+        before = self._kept[reference].value
+        try:
+            value = self.read(reference, str(reference))
+        except ConfigurationError as error:
+            self._tell(reference, error)
+            return False
+        self._told.discard(reference)
+        return value != before
+
+    def _tell(self, reference: SecretReference, error: ConfigurationError) -> None:
+        self._kept[reference].read_at = time.monotonic()
+        if reference not in self._told:
+            self._told.add(reference)
+            details = {"event": "secret.unreadable", "reason": str(error)}
+            logger.warning("a secret cannot be read again; the last one stays in use", extra=details)
+
+    def _forget(self, value: str | None) -> None:
+        """It was replaced twice: nobody sends it any more, unless another reference leads to it."""
+        if value is not None and all(value not in (kept.value, kept.before) for kept in self._kept.values()):
+            KNOWN.forget_header(value)
+
+
+def _stamp(reference: SecretReference) -> Stamp:
+    return stamp_of(Path(reference.name)) if reference.kind == "file" else None
+
+
+def one_line(secret: str, reference: SecretReference, place: str) -> str:
+    """The secret, if a header can carry it: a line break would let its rest become a header of its own."""
     if not secret or not secret.isascii() or not secret.isprintable():
-        raise ConfigurationError(place, f"{value} is not one line of printable ASCII text")
-    KNOWN.add_header(secret)
+        raise ConfigurationError(place, f"{reference} is not one line of printable ASCII text")
     return secret
 
 

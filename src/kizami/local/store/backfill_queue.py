@@ -15,6 +15,7 @@ from kizami.core.errors import QueueError
 from kizami.core.messages import ScheduleMessage
 from kizami.core.ports import Clock
 from kizami.local.store import statements
+from kizami.local.store.blocks import KeptSlots, forget_kept
 from kizami.local.store.database import open_database, sqlite_errors, transaction
 from kizami.local.store.metrics import KnownMetric, register_slot
 from kizami.local.store.rows import SentRow
@@ -45,6 +46,12 @@ class BackfillQueue:
                 sent += statements.send(self._connection, rows, BACKFILL, now_ms)
         return sent
 
+    def forget_kept(self, kept: Iterable[KeptSlots]) -> None:
+        """All of these that were missing are on the queue now."""
+        with sqlite_errors(QueueError, self._path), transaction(self._connection):
+            for each in kept:
+                forget_kept(self._connection, each)
+
     def close(self) -> None:
         """Give the file back."""
         self._connection.close()
@@ -61,4 +68,4 @@ def _row(message: ScheduleMessage, metric: KnownMetric) -> SentRow:
     """
     slot = to_seconds(message.window.start)
     due_ms = (slot + metric.lag_seconds) * 1000
-    return SentRow(slot, metric.id, int(message.window.seconds), due_ms)
+    return SentRow(slot, metric.asked_id, int(message.window.seconds), due_ms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -16,13 +17,15 @@ from kizami.local.store.schema import MIGRATIONS
 APPLICATION_ID = 0x6B7A6D69  # "kzmi"
 BUSY_TIMEOUT_MS = 10_000
 PRIVATE_MODE = 0o600
+LITTLE_ROOM_BYTES = 200 * 1024 * 1024  # below it there is hardly room to write that there is none
 LOG_BYTES = 64 * 1024 * 1024  # what is left of the log when it begins anew
 
 _HEADER_BYTES = 100
 _MAGIC = b"SQLite format 3\0"
 # Up to this size a whole quick_check takes less than a second; of a larger file a damaged page is found when read.
 _CHECKED_BYTES = 64 * 1024 * 1024
-_RESTORE = "move it away or restore a copy; what is missing is then backfilled"
+_RESTORE = "`kizami restore` a backup, or move it away; what is missing is then backfilled"
+_SHARED_LOCK = 510, 0x40000002  # the bytes that whoever has a database open keeps locked (os_unix.c)
 
 
 def open_database(path: Path, *, create: bool = False) -> apsw.Connection:
@@ -49,6 +52,59 @@ def open_database(path: Path, *, create: bool = False) -> apsw.Connection:
         return connection
 
 
+def open_unchanged(path: Path) -> apsw.Connection:
+    """A connection to the file as it is, for reading: it is not brought up to date. Refusals are as above."""
+    with sqlite_errors(StoreError, path):
+        _require_kizami_header(path)
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        return connection
+
+
+def open_copy(path: Path) -> apsw.Connection:
+    """A connection to a copy that nobody uses, for reading; nothing is put beside it if it is all there is."""
+    with sqlite_errors(StoreError, path):
+        _require_kizami_header(path)
+        return _opened_to_check(path)
+
+
+def open_new(path: Path) -> apsw.Connection:
+    """A connection to a new file, empty and its owner's alone; OSError where there is one or none can be made."""
+    _touch_private(path)
+    return apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+
+
+def open_nowhere() -> apsw.Connection:
+    """A connection to no file at all, for tables that are made of something else."""
+    return apsw.Connection(":memory:")
+
+
+@contextmanager
+def sole_user(path: Path) -> Iterator[None]:
+    """Let no program open the file for the length of a `with`; StoreError if one has it open.
+
+    To be used where this process has no connection to it: the end drops all locks that it has on the file.
+    """
+    with sqlite_errors(StoreError, path):
+        handle = os.open(path.resolve(), os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, *_SHARED_LOCK)
+        yield
+    except BlockingIOError:
+        raise StoreError(f"{path}: another program has it open (a dashboard, a shell); end that first") from None
+    finally:
+        os.close(handle)
+
+
+def sync_directory(path: Path) -> None:
+    """Have the disk keep the names in a directory."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 @contextmanager
 def sqlite_errors(kind: type[KizamiError], path: Path | str) -> Iterator[None]:
     """Whatever SQLite or the file system refuses becomes `kind`: one line with the file and a remedy."""
@@ -72,6 +128,26 @@ def transaction(connection: apsw.Connection) -> Iterator[None]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def rewrite_page(connection: apsw.Connection) -> None:
+    """Write one page as it is, to see whether the disk takes it."""
+    with transaction(connection):
+        connection.execute(f"PRAGMA user_version = {_schema_version(connection)}")
+
+
+@contextmanager
+def snapshot(connection: apsw.Connection) -> Iterator[None]:
+    """What is read inside is of one moment; to be kept short, because the log grows meanwhile."""
+    if connection.in_transaction:
+        yield
+        return
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if connection.in_transaction:
+            connection.execute("COMMIT")
 
 
 def require_intact(path: Path) -> None:
@@ -115,6 +191,7 @@ def _create(path: Path) -> None:
     try:
         _touch_private(new)
         connection = apsw.Connection(str(new), flags=apsw.SQLITE_OPEN_READWRITE)
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # before all else, or it takes a VACUUM
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         _migrate(connection)
         connection.execute("PRAGMA journal_mode = WAL")
@@ -159,13 +236,27 @@ def _refuse_orphaned_log(path: Path) -> None:
         )
 
 
+def is_foreign(path: Path) -> bool:
+    """Whether it is the SQLite database of another application."""
+    header = _read_header(path) if path.is_file() else b""
+    return _is_sqlite(header) and not _is_kizami(header)
+
+
+def _is_sqlite(header: bytes) -> bool:
+    return len(header) >= _HEADER_BYTES and header.startswith(_MAGIC)
+
+
+def _is_kizami(header: bytes) -> bool:
+    return int.from_bytes(header[68:72], "big") == APPLICATION_ID
+
+
 def _require_kizami_header(path: Path) -> None:
     if not path.exists():
         raise StoreError(f"{path}: there is no database yet; `kizami up` makes one")
     header = _read_header(path) if path.is_file() else b""
-    if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
+    if not _is_sqlite(header):
         raise StoreError(f"{path}: is not an SQLite database; it is left untouched, use another --database")
-    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+    if not _is_kizami(header):
         raise StoreError(f"{path}: belongs to another application; it is left untouched, use another --database")
     _require_known_schema(path, int.from_bytes(header[60:64], "big"))
 

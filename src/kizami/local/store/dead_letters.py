@@ -12,7 +12,7 @@ from typing import Any
 from kizami.core.epoch import from_ms, from_seconds, to_ms, to_seconds
 from kizami.core.errors import QueueError
 from kizami.core.ports import Clock
-from kizami.home.values import DeadLetter, DeadLetterKey
+from kizami.home.values import DeadLetter, DeadLetterKey, Deaths
 from kizami.local.store.backfill_queue import PIECE
 from kizami.local.store.database import open_database, sqlite_errors, transaction
 from kizami.local.store.statements import BACKFILL
@@ -28,6 +28,10 @@ WHERE (?1 IS NULL OR name = ?1) AND (?3 IS NULL OR (died_ms, d.slot, name) < (?3
 ORDER BY died_ms DESC, d.slot DESC, name DESC LIMIT ?2
 """
 )
+_SINCE = """
+SELECT name, count(*), min(slot), reason, max(died_ms)
+FROM dead_letters JOIN metrics ON metric_id IN (id, source_id) WHERE died_ms >= ? GROUP BY id
+"""
 # ?1 is a JSON array of [slot, metric name].
 _THESE = """
 (slot, metric_id) IN (SELECT value ->> 0, metrics.id FROM json_each(?1) JOIN metrics ON name = value ->> 1)
@@ -61,6 +65,12 @@ class DeadLetters:
         with sqlite_errors(QueueError, self._path):
             rows = self._connection.execute(sql, (metric, to_seconds(start), to_seconds(end)))
             return [_dead_letter(row) for row in rows]
+
+    def since(self, moment: datetime) -> dict[str, Deaths]:
+        """What died then or later, by metric; of several values each."""
+        with sqlite_errors(QueueError, self._path):
+            rows: list[tuple[Any, ...]] = self._connection.execute(_SINCE, (to_ms(moment),)).fetchall()
+        return {name: Deaths(count, from_seconds(slot), reason) for name, count, slot, reason, _ in rows}
 
     def redrive(self, letters: Iterable[DeadLetter]) -> int:
         """Put them back on the queue with a fresh count of receives; how many went back."""

@@ -1,12 +1,15 @@
-"""Which slots are missing: whole buckets of the store by their tallies, and only the rest slot by slot."""
+"""Which slots are missing: whole spans and buckets by their figures, and only the rest slot by slot."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from kizami.core.coverage import Gap, Span
 from kizami.core.epoch import from_seconds, to_seconds
+from kizami.local.store.history.sealed import SealedSpan
 from kizami.local.store.reader import Reader
 from kizami.local.store.schema import TALLY_SECONDS
 
@@ -23,31 +26,41 @@ WHERE bucket >= ?1 AND bucket < ?2 AND name IN (SELECT value FROM json_each(?3))
 # Where a slot is accounted for though it is not stored: on the queue, or dead.
 _UNSTORED = "(SELECT slot, metric_id FROM messages UNION ALL SELECT slot, metric_id FROM dead_letters)"
 _UNSTORED_BUCKETS = f"""
-SELECT DISTINCT name, slot - slot % {TALLY_SECONDS}
-FROM {_UNSTORED} JOIN metrics ON id = metric_id WHERE slot >= ? AND slot < ?
+SELECT name, slot - slot % {TALLY_SECONDS}
+FROM {_UNSTORED} JOIN metrics ON id = metric_id WHERE slot >= ?1 AND slot < ?2
+UNION SELECT name, slot - slot % {TALLY_SECONDS}
+FROM {_UNSTORED} JOIN metrics ON source_id = metric_id WHERE slot >= ?1 AND slot < ?2
 """
 
 # The grids of many metrics at once; ?1 is a JSON array of [metric name, start, end, interval].
 _MISSING = """
-WITH RECURSIVE grid (metric_id, name, slot, end, step) AS (
-    SELECT metrics.id, name, value ->> 1, value ->> 2, value ->> 3
+WITH RECURSIVE grid (metric_id, asked_id, name, slot, end, step) AS (
+    SELECT metrics.id, ifnull(source_id, metrics.id), name, value ->> 1, value ->> 2, value ->> 3
     FROM json_each(?1) JOIN metrics ON name = value ->> 0 WHERE value ->> 1 < value ->> 2
-    UNION ALL SELECT metric_id, name, slot + step, end, step FROM grid WHERE slot + step < end
+    UNION ALL SELECT metric_id, asked_id, name, slot + step, end, step FROM grid WHERE slot + step < end
 )
-SELECT name, slot FROM grid AS g
+SELECT name, slot, metric_id FROM grid AS g
 WHERE NOT EXISTS (SELECT 1 FROM slots AS s WHERE s.slot = g.slot AND s.metric_id = g.metric_id)
-  AND NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.slot = g.slot AND m.metric_id = g.metric_id)
-  AND NOT EXISTS (SELECT 1 FROM dead_letters AS d WHERE d.slot = g.slot AND d.metric_id = g.metric_id)
+  AND NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.slot = g.slot AND m.metric_id = g.asked_id)
+  AND NOT EXISTS (SELECT 1 FROM dead_letters AS d WHERE d.slot = g.slot AND d.metric_id = g.asked_id)
 """
 
-# ?1 is a JSON array of [metric name, start, end].
-_COUNT_IN_SPANS = """
+# ?1 is a JSON array of [metric name, start, end]. Of several values one may be stored while another is asked for.
+_IN_SPANS = """
 WITH span AS MATERIALIZED (
-    SELECT metrics.id AS of, name, value ->> 1 AS start, value ->> 2 AS end
+    SELECT metrics.id AS of, source_id, ifnull(source_id, metrics.id) AS asked,
+           name, value ->> 1 AS start, value ->> 2 AS end
     FROM json_each(?1) JOIN metrics ON name = value ->> 0
 )
-SELECT name, count(*) FROM {rows} JOIN span ON of = metric_id AND slot >= start AND slot < end GROUP BY name
+SELECT name, {what}
+FROM {rows} AS row JOIN span ON asked = row.metric_id AND row.slot >= start AND row.slot < end
+WHERE source_id IS {is_value} NULL
+AND NOT EXISTS (SELECT 1 FROM slots AS s WHERE s.slot = row.slot AND s.metric_id = of)
+{grouped}
 """
+_ASKED_IN = "SELECT DISTINCT metric_id FROM {rows} WHERE slot >= ? AND slot < ?"
+_COUNT_IN_SPANS = _IN_SPANS.format(what="count(*)", is_value="", grouped="GROUP BY name", rows="{rows}")
+_VALUES_IN_SPANS = _IN_SPANS.format(what="row.slot, of", is_value="NOT", grouped="", rows="{rows}")
 
 
 def find_missing(reader: Reader, spans: Mapping[str, Span]) -> dict[str, list[Gap]]:
@@ -70,24 +83,46 @@ def count_dead(reader: Reader, spans: Mapping[str, Span]) -> dict[str, int]:
 
 
 def _counts_in(reader: Reader, rows: str, spans: Mapping[str, Span]) -> dict[str, int]:
+    bounds = _with_rows(reader, rows, spans)
+    if not bounds:
+        return {}
+    counts = Counter(dict(reader.rows(_COUNT_IN_SPANS.format(rows=rows), (json.dumps(bounds),))))
+    of_values = reader.rows(_VALUES_IN_SPANS.format(rows=rows), (json.dumps(bounds),))
+    counts.update(name for name, *_ in reader.without_sealed(of_values))
+    return dict(counts)
+
+
+def _with_rows(reader: Reader, rows: str, spans: Mapping[str, Span]) -> list[tuple[str, int, int]]:
+    """The name, start and end of those that can have such rows: of thousands hardly any has."""
     bounds = [(name, to_seconds(span.start), to_seconds(span.end)) for name, span in spans.items()]
-    return dict(reader.rows(_COUNT_IN_SPANS.format(rows=rows), (json.dumps(bounds),)))
+    first, last = min((first for _, first, _ in bounds), default=0), max((end for *_, end in bounds), default=0)
+    asked = {number for (number,) in reader.rows(_ASKED_IN.format(rows=rows), (first, last))}
+    known = reader.metrics() if asked else {}
+    return [each for each in bounds if each[0] in known and known[each[0]].asked_id in asked]
 
 
 def _missing_within(reader: Reader, spans: Mapping[str, Span], first: int, end: int) -> Iterator[tuple[str, Run]]:
+    with reader.snapshot():
+        yield from list(_found_missing(reader, spans, first, end))
+
+
+def _found_missing(reader: Reader, spans: Mapping[str, Span], first: int, end: int) -> Iterator[tuple[str, Run]]:
     stored, unstored = (
         _stored_by_bucket(reader, spans, first, end),
         set(reader.rows(_UNSTORED_BUCKETS, (first, end))),
     )
-    parts = []
-    for name, bucket, run in _cut_to_buckets(spans, first, end):
+    parts = list(_without_buckets(spans, first, end))
+    sealed = _sealed_runs(reader, spans, first, end)
+    for name, bucket, run in _cut_to_buckets(spans, sealed, first, end):
         interval, count = spans[name].interval_seconds, stored.get((name, bucket), 0)
         if not count and (name, bucket) not in unstored:
             yield name, run
         # A part of a bucket says nothing by its tally, which may count rows outside of the span.
         elif run != (bucket, bucket + TALLY_SECONDS) or count * interval != TALLY_SECONDS:
             parts.append((name, *run, interval))
-    for name, slot in reader.rows(_MISSING, (json.dumps(parts),)):
+    holes = list(_sealed_holes(reader, spans, sealed, first, end))
+    found = reader.without_sealed(reader.rows(_MISSING, (json.dumps(parts),)))
+    for name, slot, _ in (*found, *reader.rows(_MISSING, (json.dumps(holes),))):
         yield name, (slot, slot + spans[name].interval_seconds)
 
 
@@ -96,25 +131,104 @@ def _stored_by_bucket(reader: Reader, names: Iterable[str], first: int, end: int
     return {(name, bucket): stored for name, bucket, stored in rows}
 
 
-def _cut_to_buckets(spans: Mapping[str, Span], first: int, end: int) -> Iterator[tuple[str, int, Run]]:
+class _SealedRun(NamedTuple):
+    """A sealed span, from where on slots of it can be missing, and whether none can."""
+
+    span: SealedSpan
+    kept_from: int
+    is_full: bool
+
+    @property
+    def start(self) -> int:
+        return self.span.start
+
+    @property
+    def end(self) -> int:
+        return self.span.end
+
+
+def _sealed_runs(reader: Reader, spans: Mapping[str, Span], first: int, end: int) -> dict[str, list[_SealedRun]]:
+    """The sealed spans of each metric whose buckets say something; there all slots are multiples of its step."""
+    found: dict[str, list[_SealedRun]] = {}
+    for metric, span in reader.sealed_spans(spans, first, end):
+        has_no_other = metric.step_seconds == spans[metric.name].interval_seconds
+        is_full = has_no_other and span.stored * metric.step_seconds == span.seconds
+        kept_from = span.start if metric.expired_until is None else max(span.start, metric.expired_until)
+        run = _SealedRun(span, kept_from, is_full or kept_from >= span.end)
+        found.setdefault(metric.name, []).append(run)
+    return found
+
+
+def _sealed_holes(
+    reader: Reader, spans: Mapping[str, Span], sealed: Mapping[str, list[_SealedRun]], first: int, end: int
+) -> Iterator[tuple[str, int, int, int]]:
+    """The parts of the metrics' spans that are not among the slots of the sealed ones they lie in."""
+    for name, runs in sealed.items():
+        span, interval = spans[name], spans[name].interval_seconds
+        if not span.expected or not _tiles_bucket(span):
+            continue
+        for run in runs:
+            start = max(run.kept_from, first, to_seconds(span.start))
+            stop = min(run.end, end, to_seconds(span.end))
+            if not run.is_full and start < stop:
+                slots = range(-(-start // interval) * interval, stop, interval)
+                stored = set(reader.sealed_slots(run.span))
+                lacking = [(slot, slot + interval) for slot in slots if slot not in stored]
+                yield from ((name, *hole, interval) for hole in _join(lacking))
+
+
+def _tiles_bucket(span: Span) -> bool:
+    return TALLY_SECONDS % span.interval_seconds == 0
+
+
+def _without_buckets(spans: Mapping[str, Span], first: int, end: int) -> Iterator[tuple[str, int, int, int]]:
+    """The spans of intervals that do not tile a bucket, whose tallies say nothing; such have few slots."""
     for name, span in spans.items():
-        if not span.expected:
+        if span.expected and not _tiles_bucket(span):
+            interval = span.interval_seconds
+            start = -(-max(first, to_seconds(span.start)) // interval) * interval
+            yield name, start, min(end, to_seconds(span.end)), interval
+
+
+def _cut_to_buckets(
+    spans: Mapping[str, Span], sealed: Mapping[str, list[_SealedRun]], first: int, end: int
+) -> Iterator[tuple[str, int, Run]]:
+    """The buckets of the metrics' spans that are not within a sealed one."""
+    for name, span in spans.items():
+        if not span.expected or not _tiles_bucket(span):
             continue
         span_start, span_end = to_seconds(span.start), to_seconds(span.end)
         if span_start == span_end:
             continue  # its bucket is not empty: what is stored or planned there would pass for a part of the span
-        for bucket in range(max(first, _bucket_of(span_start)), min(end, span_end), TALLY_SECONDS):
-            yield name, bucket, (max(bucket, span_start), min(bucket + TALLY_SECONDS, span_end))
+        for start, stop in _unsealed(sealed.get(name, ()), max(first, span_start), min(end, span_end)):
+            for bucket in range(_bucket_of(start), stop, TALLY_SECONDS):
+                yield name, bucket, (max(bucket, span_start), min(bucket + TALLY_SECONDS, span_end))
+
+
+def _unsealed(sealed: Iterable[_SealedRun], start: int, end: int) -> Iterator[Run]:
+    """What is left of [start, end) between sealed spans, which ascend."""
+    for run in sealed:
+        if start < run.start:
+            yield start, min(run.start, end)
+        start = max(start, run.end)
+    if start < end:
+        yield start, end
 
 
 def _joined(found: list[Run], interval_seconds: int) -> list[Gap]:
     """Runs that touch are one gap."""
+    runs = _join(sorted(found))
+    return [Gap(from_seconds(start), from_seconds(end), (end - start) // interval_seconds) for start, end in runs]
+
+
+def _join(found: Iterable[Run]) -> list[Run]:
+    """Runs, which ascend, with those that touch made one."""
     runs: list[Run] = []
-    for start, end in sorted(found):
+    for start, end in found:
         if runs and runs[-1][1] == start:
             start, _ = runs.pop()
         runs.append((start, end))
-    return [Gap(from_seconds(start), from_seconds(end), (end - start) // interval_seconds) for start, end in runs]
+    return runs
 
 
 def _days(spans: Iterable[Span]) -> Iterator[Run]:

@@ -6,47 +6,46 @@ are read piece by piece. Ranges are [start, end), their order is ascending, an u
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
+from kizami.core.answers.numbers import to_number
+from kizami.core.blocking import Trouble
 from kizami.core.coverage import Completeness, Span
 from kizami.core.epoch import from_ms, from_seconds, to_ms, to_seconds
 from kizami.core.errors import StoreError
 from kizami.core.messages import MetricRecord
+from kizami.home.columns import RecordColumns
 from kizami.home.values import Lateness, PendingSlot, QueueDepth, StoredSlot, lateness_of
-from kizami.local.store.database import open_database, sqlite_errors
-from kizami.local.store.metrics import KnownMetric, known_metric, known_metrics
+from kizami.local.store.blocks import KeptSlots, blocked_metrics, kept_slots
+from kizami.local.store.database import open_database, snapshot, sqlite_errors
+from kizami.local.store.history.figures import figures_between
+from kizami.local.store.history.sealed import SealedSpan, columns_of, sealed_keys, sealed_until, spans_of_named
+from kizami.local.store.history.slot_columns import COLUMNS, Column, Names
+from kizami.local.store.history.stored_slots import stored_slots
+from kizami.local.store.history.sums import sealed_lateness, sealed_totals, sealed_within
+from kizami.local.store.metrics import KnownMetric, MetricCatalogue, known_metric, with_records
 from kizami.local.store.pauses import paused_metrics
+from kizami.local.store.rows import SlotKey
 from kizami.local.store.schema import TALLY_SECONDS
-from kizami.local.store.statements import BACKFILL, LIVE
+from kizami.local.store.statements import BACKFILL, LIVE, RETRY
 
-# The buckets in which the metric has rows, found by hopping from one bucket to the next.
-_BUCKETS = """
-WITH RECURSIVE hop (bucket) AS (
-    SELECT min(bucket) FROM tallies WHERE bucket > :start - :width AND bucket < :end
-    UNION ALL
-    SELECT (SELECT min(bucket) FROM tallies WHERE bucket > hop.bucket AND bucket < :end)
-    FROM hop WHERE hop.bucket IS NOT NULL
+Found = TypeVar("Found")
+_Range = tuple[KnownMetric, int, int]  # whose slots, from where on and up to where
+
+# The queue is small enough to be looked through.
+_OF_MESSAGE = "slot, due_ms, visible_ms, receives, held, priority, last_error"
+_MESSAGES = f"SELECT ?, {_OF_MESSAGE} FROM messages WHERE slot >= ? AND slot < ? AND metric_id = ?"
+_ALL_MESSAGES = (
+    f"SELECT name, {_OF_MESSAGE} FROM messages JOIN metrics ON id = metric_id ORDER BY visible_ms, slot"
 )
-SELECT hop.bucket FROM hop CROSS JOIN tallies ON tallies.bucket = hop.bucket AND metric_id = :metric
-"""
-
-# The metric's rows of one bucket: its grid joined with the primary key, so that no other metric's rows are read.
-_OF_BUCKET = """
-WITH RECURSIVE grid (slot) AS (
-    SELECT :start WHERE :start < :end
-    UNION ALL SELECT slot + :step FROM grid WHERE slot + :step < :end
-)
-SELECT {columns} FROM grid CROSS JOIN slots AS row ON row.slot = grid.slot AND row.metric_id = :metric
-"""
-
-# The queue and the dead letters are small enough to be looked through.
-_OF_RANGE = "SELECT {columns} FROM {table} AS row WHERE slot >= :start AND slot < :end AND metric_id = :metric"
 
 # Whole buckets are tallied already; only the rows before the first and after the last one are counted.
 _COUNT_ALL = """
@@ -57,13 +56,35 @@ SELECT name, sum(stored) FROM (
 ) JOIN metrics ON id = metric_id GROUP BY metric_id
 """
 
+# The slots of short spans, each looked up by its key; ?1 is a JSON array of [metric_id, name, first, end, step].
+_COUNT_EACH = """
+WITH RECURSIVE grid (metric_id, name, slot, end, step) AS (
+    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each(?1)
+    UNION ALL SELECT metric_id, name, slot + step, end, step FROM grid WHERE slot + step < end
+)
+SELECT name, count(*) FROM grid CROSS JOIN slots AS s ON s.slot = grid.slot AND s.metric_id = grid.metric_id
+GROUP BY name
+"""
+_FEW_SLOTS = 120
+_FEW_METRICS = 50
+
 # A few hundred distinct values stand for the hundreds of thousands of polls of an hour.
 _LATENESS = """
 SELECT late_ms, count(*) FROM slots WHERE slot >= ? AND slot < ? AND NOT backfilled GROUP BY 1 ORDER BY 1
 """
+_LATENESS_OF_LAG = """
+SELECT late_ms, count(*) FROM slots JOIN metrics ON id = metric_id
+WHERE slot >= ? AND slot < ? AND lag_seconds = ? AND NOT backfilled GROUP BY 1
+"""
 
 _NEWEST = """
-SELECT name, max(newest) FROM tallies JOIN metrics ON id = metric_id WHERE bucket >= ? GROUP BY metric_id
+SELECT name, max(newest) FROM tallies JOIN metrics ON id = metric_id
+WHERE bucket >= ? AND bucket <= ? GROUP BY metric_id
+"""
+_NEWEST_SEALED = """
+SELECT name, newest FROM metrics CROSS JOIN sealed_spans ON metric_id = id AND start = (
+    SELECT max(start) FROM sealed_spans WHERE metric_id = id
+)
 """
 _RECENT_SECONDS = 3600
 
@@ -83,6 +104,7 @@ class Reader:
     def __init__(self, connection: apsw.Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
+        self._catalogue = MetricCatalogue()
 
     @classmethod
     @contextmanager
@@ -94,45 +116,88 @@ class Reader:
         finally:
             connection.close()
 
-    def metrics(self) -> dict[str, KnownMetric]:
+    def metrics(self) -> Mapping[str, KnownMetric]:
         """Every metric that was ever polled, by name."""
         with sqlite_errors(StoreError, self._path):
-            return known_metrics(self._connection)
+            return self._catalogue.read(self._connection)
 
     def paused(self) -> dict[str, datetime]:
         """The metrics that are paused from the dashboard, and since when."""
         with sqlite_errors(StoreError, self._path):
             return paused_metrics(self._connection)
 
+    def blocked(self) -> dict[str, Trouble]:
+        """The metrics whose targets are blocked, and why."""
+        with sqlite_errors(StoreError, self._path):
+            troubles = blocked_metrics(self._connection)
+        return self._by_name(troubles)
+
+    def kept_slots(self) -> dict[str, KeptSlots]:
+        """What was kept of the metrics that have answered again and is to be put on the queue."""
+        with sqlite_errors(StoreError, self._path):
+            kept = kept_slots(self._connection)
+        return self._by_name(kept)
+
+    def _by_name(self, found: Mapping[int, Found]) -> dict[str, Found]:
+        if not found:
+            return {}
+        return {metric.name: found[metric.id] for metric in self.metrics().values() if metric.id in found}
+
     def newest_slots(self) -> dict[str, datetime]:
         """The newest stored slot of each metric that has one."""
-        ((last,),) = self.rows("SELECT ifnull(max(bucket), 0) FROM tallies")
-        newest = dict(self.rows(_NEWEST, (last - _RECENT_SECONDS,)))
-        # Weeks of tallies are read through only for a metric that has been silent for a while.
-        if len(newest) < len(self.metrics()):
-            newest = dict(self.rows(_NEWEST, (0,)))
+        with sqlite_errors(StoreError, self._path), snapshot(self._connection):
+            newest, sealed = self._newest_unsealed(), sealed_until(self._connection)
+            if any(newest.get(name, 0) < sealed for name in with_records(self.metrics())):
+                for name, slot in self.rows(_NEWEST_SEALED):
+                    newest[name] = max(slot, newest.get(name, slot))
         return {name: from_seconds(slot) for name, slot in newest.items()}
+
+    def _newest_unsealed(self) -> dict[str, int]:
+        ((last,),) = self.rows("SELECT ifnull(max(bucket), 0) FROM tallies")
+        newest = dict(self.rows(_NEWEST, (last - _RECENT_SECONDS, last)))
+        absent = [metric for metric in with_records(self.metrics()).values() if metric.name not in newest]
+        # With a long interval or lag the newest slot lies that far back.
+        for interval, lag in {(metric.interval_seconds, metric.lag_seconds) for metric in absent}:
+            bounds = last - lag - interval - _RECENT_SECONDS, last - lag
+            for name, slot in self.rows(_NEWEST, bounds):
+                newest[name] = max(slot, newest.get(name, slot))
+        # All tallies are read through only for a metric that has been silent for a while.
+        if any(metric.name not in newest and not _is_new(metric, last) for metric in absent):
+            newest = dict(self.rows(_NEWEST, (0, last)))
+        return newest
 
     def records(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
         """The metric's records."""
-        for slot, count, collected in self._of_metric(
-            "slots", "row.slot, count, collected_ms", metric, start, end
-        ):
-            yield MetricRecord(metric, from_seconds(slot), count, from_ms(collected))
+        for found in self.columns(metric, start, end):
+            for slot, units, collected in zip(found.slots, found.units, found.collected_ms, strict=True):
+                count = to_number(units, found.decimals)
+                yield MetricRecord(metric, from_seconds(slot), count, from_ms(collected))
 
     def stored(self, metric: str, start: datetime, end: datetime) -> Iterator[StoredSlot]:
         """The metric's records with how they came about."""
-        columns = "row.slot, count, collected_ms, late_ms, receives, backfilled"
-        for slot, count, collected, late, receives, old in self._of_metric("slots", columns, metric, start, end):
-            yield StoredSlot(from_seconds(slot), count, from_ms(collected), late, receives, bool(old))
+        decimals = self._decimals(metric)
+        for columns in self._slots(metric, start, end, COLUMNS):
+            for slot, units, collected, late, receives, old in zip(*columns, strict=True):
+                count = to_number(units, decimals)
+                yield StoredSlot(from_seconds(slot), count, from_ms(collected), late, receives, bool(old))
+
+    def columns(
+        self, metric: str, start: datetime, end: datetime, *, details: bool = False
+    ) -> Iterator[RecordColumns]:
+        """The metric's records in columns; with `details` also how they came about."""
+        decimals = self._decimals(metric)
+        for found in self._slots(metric, start, end, COLUMNS if details else COLUMNS[:3]):
+            yield RecordColumns(metric, decimals, *found)
 
     def pending(self, metric: str, start: datetime, end: datetime) -> Iterator[PendingSlot]:
         """The metric's messages on the queue."""
-        columns = "row.slot, due_ms, visible_ms, receives, held, priority, last_error"
-        for slot, due, visible, *rest in self._of_metric("messages", columns, metric, start, end):
-            receives, held, priority, error = rest
-            moments = from_seconds(slot), from_ms(due), from_ms(visible)
-            yield PendingSlot(metric, *moments, receives, bool(held), priority == BACKFILL, error)
+        known = self._metric(metric)
+        bounds = to_seconds(start), to_seconds(end), known.asked_id if known else None
+        return map(_pending, self.rows(_MESSAGES, (metric, *bounds)))
+
+    def all_pending(self) -> list[PendingSlot]:
+        """Every message on the queue, the one that is visible first at the head."""
+        return [_pending(row) for row in self.rows(_ALL_MESSAGES)]
 
     def stored_counts(self, start: datetime, end: datetime) -> dict[str, int]:
         """How many slots of each metric are stored; metrics with none are left out."""
@@ -140,20 +205,35 @@ class Reader:
         head, tail = -(-first // TALLY_SECONDS) * TALLY_SECONDS, last - last % TALLY_SECONDS
         if head > tail:
             head = tail = first
-        return dict(self.rows(_COUNT_ALL, {"start": first, "head": head, "tail": tail, "end": last}))
+        bounds = {"start": first, "head": head, "tail": tail, "end": last}
+        with sqlite_errors(StoreError, self._path), snapshot(self._connection):
+            counts = Counter(dict(self.rows(_COUNT_ALL, bounds)))
+            counts.update(sealed_totals(self._connection, first, last))
+        return dict(counts)
 
     def stored_count(self, metric: str, start: datetime, end: datetime) -> int:
         """How many slots of one metric are stored."""
-        return sum(count for (count,) in self._of_metric("slots", "count(*)", metric, start, end))
+        known = self._metric(metric)
+        if known is None:
+            return 0
+        with sqlite_errors(StoreError, self._path):
+            edges = to_seconds(start), to_seconds(end)
+            found = figures_between(self._connection, known, edges) if edges[0] < edges[1] else {}
+        return sum(figures.stored for figures in found.values())
 
     def completeness(self, spans: Mapping[str, Span]) -> dict[str, Completeness]:
-        """How much of each metric's span is stored; spans with the same bounds are counted in one go."""
+        """How much of each metric's span is stored; those that are short or have the same bounds in one go."""
         names_by_bounds: dict[tuple[datetime, datetime], list[str]] = {}
         for name, span in spans.items():
             names_by_bounds.setdefault((span.start, span.end), []).append(name)
-        stored: dict[str, int] = {}
+        known, stored, short = self.metrics(), dict[str, int](), list[_Range]()
         for (start, end), names in names_by_bounds.items():
-            stored |= self._counts_of(names, start, end)
+            ranges = _short_ranges(known, names, to_seconds(start), to_seconds(end))
+            if ranges is None:
+                stored |= self._counts_of(names, start, end)
+            else:
+                short += ranges
+        stored |= self._counts_of_short(short)
         return {name: Completeness(stored.get(name, 0), span.expected) for name, span in spans.items()}
 
     def queue_depth(self, now: datetime) -> QueueDepth:
@@ -168,9 +248,51 @@ class Reader:
         ((count,),) = self.rows(sql, (metric.id, most))
         return int(count)
 
+    def last_errors(self, now: datetime) -> dict[str, str]:
+        """The error of the newest slot that is to be tried again, of each metric that has one.
+
+        One that is not due yet was asked for while the clock was ahead, and tells nothing of its target now.
+        """
+        sql = f"""SELECT name, last_error, max(slot) FROM messages JOIN metrics ON id = metric_id
+        WHERE priority > {LIVE} AND priority = {RETRY} AND last_error IS NOT NULL AND due_ms <= ?
+        GROUP BY metric_id"""
+        return {name: error for name, error, _ in self.rows(sql, (to_ms(now),))}
+
     def lateness(self, start: datetime, end: datetime) -> Lateness:
-        """The lateness of the live polls."""
-        return lateness_of(self.rows(_LATENESS, (to_seconds(start), to_seconds(end))))
+        """The lateness of the live polls: of the range's slots and, with a longer lag, of those due in it."""
+        first, last = to_seconds(start), to_seconds(end)
+        lags = {metric.lag_seconds for metric in self.metrics().values() if metric.lag_seconds >= last - first}
+        with sqlite_errors(StoreError, self._path), snapshot(self._connection):
+            late = Counter(dict(self.rows(_LATENESS, (first, last))))
+            late.update(sealed_lateness(self._connection, first, last))
+            for lag in lags:
+                late.update(dict(self.rows(_LATENESS_OF_LAG, (first - lag, last - lag, lag))))
+                late.update(sealed_lateness(self._connection, first - lag, last - lag, lag))
+        return lateness_of(sorted(late.items()))
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Whatever is read inside is of one moment; to be kept short."""
+        with sqlite_errors(StoreError, self._path), snapshot(self._connection):
+            yield
+
+    def sealed_spans(self, names: Iterable[str], first: int, end: int) -> Iterator[tuple[KnownMetric, SealedSpan]]:
+        """The sealed spans of these metrics that have a part in [first, end), metric by metric, ascending."""
+        with sqlite_errors(StoreError, self._path):
+            spans = spans_of_named(self._connection, names, first, end)
+            metrics = {metric.id: metric for metric in self.metrics().values()} if spans else {}
+        return ((metrics[span.metric_id], span) for span in spans)
+
+    def sealed_slots(self, span: SealedSpan) -> Sequence[int]:
+        """The slots of a sealed span that are stored."""
+        with sqlite_errors(StoreError, self._path):
+            return columns_of(self._connection, span, ("slot",))[0]
+
+    def without_sealed(self, rows: Sequence[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
+        """Those of the rows (a name, a slot, a metric's id) whose slot is not sealed."""
+        with sqlite_errors(StoreError, self._path):
+            sealed = sealed_keys(self._connection, (SlotKey(slot, number) for _, slot, number in rows))
+        return [row for row in rows if row[1:] not in sealed] if sealed else list(rows)
 
     def rows(self, sql: str, bindings: apsw.Bindings | None = None) -> list[tuple[Any, ...]]:
         """What one statement gives, whole."""
@@ -183,22 +305,63 @@ class Reader:
         counts = self.stored_counts(start, end)
         return {name: counts.get(name, 0) for name in names}
 
-    def _of_metric(
-        self, table: str, columns: str, name: str, start: datetime, end: datetime
-    ) -> Iterator[tuple[Any, ...]]:
+    def _counts_of_short(self, ranges: Sequence[_Range]) -> dict[str, int]:
+        grids = [
+            (
+                metric.id,
+                metric.name,
+                -(-first // metric.step_seconds) * metric.step_seconds,
+                end,
+                metric.step_seconds,
+            )
+            for metric, first, end in ranges
+        ]
+        wanted = json.dumps([grid for grid in grids if grid[2] < grid[3]])
+        with sqlite_errors(StoreError, self._path), snapshot(self._connection):
+            counts = Counter(dict(self.rows(_COUNT_EACH, (wanted,))))
+            for name, slots in sealed_within(self._connection, ranges):
+                counts[name] += slots
+        return dict(counts)
+
+    def _metric(self, name: str) -> KnownMetric | None:
         with sqlite_errors(StoreError, self._path):
-            metric = known_metric(self._connection, name)
+            return known_metric(self._connection, name)
+
+    def _decimals(self, name: str) -> int:
+        metric = self._metric(name)
+        return metric.decimals if metric else 0
+
+    def _slots(self, name: str, start: datetime, end: datetime, names: Names) -> Iterator[Sequence[Column]]:
+        metric = self._metric(name)
         if metric is None:
             return
-        bounds = {"start": to_seconds(start), "end": to_seconds(end), "metric": metric.id}
-        if table == "slots":
-            yield from self._slots(columns, bounds, metric.step_seconds)
-        else:
-            yield from self.rows(_OF_RANGE.format(table=table, columns=columns), bounds)
+        found = stored_slots(self._connection, metric, to_seconds(start), to_seconds(end), names)
+        while True:
+            with sqlite_errors(StoreError, self._path):
+                columns = next(found, None)
+            if columns is None:
+                return
+            yield columns
 
-    def _slots(self, columns: str, bounds: dict[str, int], step: int) -> Iterator[tuple[Any, ...]]:
-        sql = _OF_BUCKET.format(columns=columns)
-        for (bucket,) in self.rows(_BUCKETS, {**bounds, "width": TALLY_SECONDS}):
-            first = -(-max(bucket, bounds["start"]) // step) * step
-            end = min(bucket + TALLY_SECONDS, bounds["end"])
-            yield from self.rows(sql, {**bounds, "start": first, "end": end, "step": step})
+
+def _short_ranges(
+    known: Mapping[str, KnownMetric], names: Sequence[str], first: int, end: int
+) -> list[_Range] | None:
+    """The range of each of the metrics, if they are few of all with few slots there, which are then looked up."""
+    metrics = [known[name] for name in names if name in known]
+    is_most = len(metrics) > _FEW_METRICS and 4 * len(metrics) > len(known)
+    if is_most or any(end - first > _FEW_SLOTS * metric.step_seconds for metric in metrics):
+        return None
+    return [(metric, first, end) for metric in metrics]
+
+
+def _pending(row: Sequence[Any]) -> PendingSlot:
+    name, slot, due, visible, receives, held, priority, error = row
+    moments = from_seconds(slot), from_ms(due), from_ms(visible)
+    return PendingSlot(name, *moments, receives, bool(held), priority == BACKFILL, error)
+
+
+def _is_new(metric: KnownMetric, now: int) -> bool:
+    """Whether no slot of it was due so far, and it never had another interval."""
+    has_begun = to_seconds(metric.first_slot) + metric.lag_seconds <= now
+    return not has_begun and metric.step_seconds == metric.interval_seconds

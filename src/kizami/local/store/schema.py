@@ -3,7 +3,7 @@
 Every due slot is in exactly one of three tables, or in none of them:
 
     messages       pending: waiting, handed out or backing off
-    slots          stored: the record, for ever
+    slots          stored: the record, until it is sealed
     dead_letters   dead: given up, with the reason
     (none)         missing: nobody tried
 
@@ -126,5 +126,121 @@ CREATE INDEX live_messages ON messages (visible_ms) WHERE priority = 0;
 CREATE INDEX lines_of_messages ON messages (priority, metric_id, visible_ms) WHERE priority > 0;
 """
 
+# A value may have decimal places, and be negative where its target allows that. To make the table anew without the
+# check would take as long as the file is large; SQLite lets a check be taken out of the table's text instead
+# (sqlite.org/lang_altertable.html, 7). The other statements have everybody else read the tables' texts again.
+_SCHEMA_4 = """
+PRAGMA writable_schema = ON;
+UPDATE sqlite_schema SET sql = replace(sql, ' CHECK (count >= 0)', '') WHERE type = 'table' AND name = 'slots';
+PRAGMA writable_schema = RESET;
+ALTER TABLE metrics ADD COLUMN decimals INTEGER NOT NULL DEFAULT 0;   -- of the counts, which are whole numbers
+ALTER TABLE metrics ADD COLUMN source_id INTEGER;                     -- whose messages ask for it, if not its own
+CREATE INDEX metrics_of_sources ON metrics (source_id) WHERE source_id IS NOT NULL;
+CREATE TABLE blocks (
+    metric_id INTEGER PRIMARY KEY,              -- its target fails in a way that does not heal by waiting
+    since_ms  INTEGER NOT NULL,
+    reason    TEXT    NOT NULL,
+    asked_ms  INTEGER NOT NULL,                 -- when it failed last
+    failures  INTEGER NOT NULL,
+    probes    INTEGER NOT NULL,                 -- that failed since it is blocked
+    next_ms   INTEGER,                          -- the next probe; none: it answers, kept slots are being queued
+    kept_from INTEGER NOT NULL                  -- no slot before this one was kept
+) STRICT;
+"""
+
+# Slots older than a while are sealed, a span of them in one row: see `history`. Its figures stand apart from the
+# slots themselves, so that what is read of months is small, and can stay when the slots are given up. A file of an
+# earlier version is sealed while it is used, not when it is opened.
+_SCHEMA_5 = """
+CREATE TABLE sealed_spans (
+    metric_id INTEGER NOT NULL,
+    start     INTEGER NOT NULL,                 -- the span is [start, start + seconds)
+    seconds   INTEGER NOT NULL,
+    stored    INTEGER NOT NULL,
+    newest    INTEGER NOT NULL,
+    lowest    INTEGER NOT NULL,
+    highest   INTEGER NOT NULL,
+    total     ANY     NOT NULL,                 -- text where it does not fit 64 bits
+    slots_id  INTEGER NOT NULL,
+    PRIMARY KEY (metric_id, start)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE sealed_slots (
+    id     INTEGER PRIMARY KEY,
+    packed BLOB    NOT NULL                     -- see history/slot_columns.py
+) STRICT;
+
+CREATE TABLE sealed_until (
+    id   INTEGER PRIMARY KEY CHECK (id = 0),
+    slot INTEGER NOT NULL                       -- no slot from here on is sealed
+) STRICT;
+INSERT INTO sealed_until VALUES (0, -1000000000000);
+
+CREATE TRIGGER sealed_until_is_kept AFTER INSERT ON sealed_spans BEGIN
+    UPDATE sealed_until SET slot = new.start + new.seconds WHERE slot < new.start + new.seconds;
+END;
+
+CREATE TRIGGER sealed_spans_never_change BEFORE UPDATE ON sealed_spans BEGIN
+    SELECT raise(ABORT, 'a sealed span never changes');
+END;
+
+CREATE TRIGGER sealed_slots_never_change BEFORE UPDATE ON sealed_slots BEGIN
+    SELECT raise(ABORT, 'a sealed slot never changes');
+END;
+"""
+
+# What went wrong, who is to be told, and what happened; `document` has an incident's members and who was told.
+_SCHEMA_6 = """
+CREATE TABLE incidents (
+    number          INTEGER PRIMARY KEY,
+    kept_in_mind    INTEGER NOT NULL,           -- 1 while it is open, or somebody is still to be told of its end
+    family          TEXT    NOT NULL,           -- of one family a target is in one open incident at a time
+    topic           TEXT    NOT NULL,
+    cause           TEXT    NOT NULL,
+    since_ms        INTEGER NOT NULL,
+    over_ms         INTEGER,
+    acknowledged_ms INTEGER,
+    acknowledged_by TEXT,
+    silenced_ms     INTEGER,                    -- until when
+    document        TEXT    NOT NULL
+) STRICT;
+CREATE INDEX incidents_in_mind ON incidents (number) WHERE kept_in_mind;
+CREATE TABLE outbox (
+    number       INTEGER PRIMARY KEY,
+    receiver     TEXT    NOT NULL,
+    message      TEXT    NOT NULL,              -- one state of one incident
+    document     TEXT    NOT NULL,
+    created_ms   INTEGER NOT NULL,
+    next_ms      INTEGER NOT NULL,              -- the next attempt
+    attempts     INTEGER NOT NULL DEFAULT 0,
+    settled_ms   INTEGER,                       -- the receiver has answered, or nobody tries any more
+    last_error   TEXT,
+    UNIQUE (receiver, message)
+) STRICT;
+CREATE INDEX messages_to_deliver ON outbox (receiver, number) WHERE settled_ms IS NULL;
+CREATE TABLE events (
+    number  INTEGER PRIMARY KEY,
+    at_ms   INTEGER NOT NULL,
+    event   TEXT    NOT NULL,
+    actor   TEXT    NOT NULL,
+    details TEXT    NOT NULL                    -- a JSON object
+) STRICT;
+"""
+
+# How long slots are kept is known to every reader of the file, and so is what is kept no more. Of a span longer
+# than an hour whose slots are given up, the figures of its hours stay.
+_SCHEMA_7 = """
+ALTER TABLE metrics ADD COLUMN keep_seconds INTEGER;                  -- for ever, if nothing is said
+ALTER TABLE metrics ADD COLUMN keep_totals_seconds INTEGER;
+ALTER TABLE metrics ADD COLUMN expired_until INTEGER;                 -- no slot before this one is kept
+CREATE TABLE sealed_hours (
+    id     INTEGER PRIMARY KEY,                 -- as it was in sealed_slots
+    packed BLOB    NOT NULL                     -- see history/expiry.py
+) STRICT;
+CREATE TRIGGER sealed_hours_never_change BEFORE UPDATE ON sealed_hours BEGIN
+    SELECT raise(ABORT, 'a sealed hour never changes');
+END;
+"""
+
 # One script a version: user_version says how many of them the file has. Later parts add theirs at the end.
-MIGRATIONS: tuple[str, ...] = (_SCHEMA_1, _SCHEMA_2, _SCHEMA_3)
+MIGRATIONS: tuple[str, ...] = (_SCHEMA_1, _SCHEMA_2, _SCHEMA_3, _SCHEMA_4, _SCHEMA_5, _SCHEMA_6, _SCHEMA_7)

@@ -7,12 +7,22 @@ the writer's thread leaves the loop alone, and a batch of hundreds costs one cro
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import apsw
 
-from kizami.local.store.rows import FailedRow, OfSlot, PlanKey, ReturnedRow, SentRow, StoredRow, TakenMessage
+from kizami.local.store.history.sealed import sealed_keys, sealed_until
+from kizami.local.store.rows import (
+    FailedRow,
+    OfSlot,
+    PlanKey,
+    ReturnedRow,
+    SentRow,
+    SlotKey,
+    StoredRow,
+    TakenMessage,
+)
 
 LIVE, RETRY, BACKFILL = 0, 1, 2
 LONGEST_WAIT_MS = 3_600_000  # between two attempts: as long as `Retry-After` may ask for
@@ -20,6 +30,7 @@ LONGEST_WAIT_MS = 3_600_000  # between two attempts: as long as `Retry-After` ma
 # In the statements below ?1 is a JSON array of [slot, metric_id, …].
 _THESE = "(slot, metric_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1))"
 
+# A slot is stored if it is in `slots`, or among the sealed ones of those that the statement is about.
 _STORE = """
 INSERT INTO slots
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6
@@ -31,20 +42,42 @@ _SEND = """
 WITH entry AS MATERIALIZED (
     SELECT value ->> 0 AS slot, value ->> 1 AS metric_id, value ->> 2 AS seconds, value ->> 3 AS due_ms
     FROM json_each(?1)
-)
+), sealed (slot, metric_id) AS (SELECT value ->> 0, value ->> 1 FROM json_each(?4))
 INSERT INTO messages (slot, metric_id, seconds, priority, due_ms, visible_ms, sent_ms)
 SELECT slot, metric_id, seconds, ?2, due_ms, due_ms, ?3 FROM entry
 WHERE NOT EXISTS (SELECT 1 FROM slots AS s WHERE s.slot = entry.slot AND s.metric_id = entry.metric_id)
+  AND (slot, metric_id) NOT IN sealed
+  -- One that asks for several values has none itself: it is stored when all of them are.
+  AND (
+    NOT EXISTS (SELECT 1 FROM metrics AS v WHERE v.source_id = entry.metric_id)
+    OR EXISTS (
+        SELECT 1 FROM metrics AS v WHERE v.source_id = entry.metric_id
+        AND NOT EXISTS (SELECT 1 FROM slots AS s WHERE s.slot = entry.slot AND s.metric_id = v.id)
+        AND (entry.slot, v.id) NOT IN sealed
+    )
+  )
   AND NOT EXISTS (SELECT 1 FROM dead_letters AS d WHERE d.slot = entry.slot AND d.metric_id = entry.metric_id)
 ON CONFLICT DO UPDATE SET priority = excluded.priority, due_ms = excluded.due_ms, visible_ms = excluded.visible_ms
 WHERE excluded.priority < priority AND visible_ms > excluded.sent_ms AND receives = 0 AND NOT held
 """
 
+# The slots of the values that some slots ask for.
+_VALUES = """
+SELECT value ->> 0, metrics.id FROM json_each(?1) CROSS JOIN metrics ON source_id = value ->> 1
+WHERE source_id IS NOT NULL
+"""
+
 _TAKEN = "json_group_array(json_array(slot, metric_id, seconds, priority, due_ms, receives))"
 
+_HAS_MESSAGES = f"""
+SELECT EXISTS (SELECT 1 FROM messages WHERE priority = {LIVE} AND visible_ms <= ?1),
+       EXISTS (SELECT 1 FROM messages WHERE priority > {LIVE})
+"""
+
+# SQLite plans by the value of a LIMIT that is a parameter alone, and so prepares the statement anew at each use.
 _LIVE_BY = f"""
 SELECT {_TAKEN} FROM (
-    SELECT * FROM messages WHERE priority = {LIVE} AND visible_ms <= ?1 ORDER BY visible_ms LIMIT ?2
+    SELECT * FROM messages WHERE priority = {LIVE} AND visible_ms <= ?1 ORDER BY visible_ms LIMIT ?2 + 0
 )
 """
 
@@ -53,7 +86,7 @@ SELECT {_TAKEN} FROM (
 _IN_LINE = f"priority > {LIVE} AND priority = {{priority}}"
 
 # The metrics whose line of one priority has somebody who may go, found by hopping from one line to the next.
-_LINES = f"""
+_ALL_LINES = f"""
 WITH RECURSIVE line (metric_id) AS (
     SELECT min(metric_id) FROM messages WHERE {_IN_LINE}
     UNION ALL
@@ -63,11 +96,19 @@ WITH RECURSIVE line (metric_id) AS (
 SELECT metric_id FROM line WHERE metric_id IS NOT NULL
 AND (SELECT min(visible_ms) FROM messages AS m WHERE {_IN_LINE} AND m.metric_id = line.metric_id) <= ?
 """
+_LINES = {priority: _ALL_LINES.format(priority=priority) for priority in (RETRY, BACKFILL)}
 
 _OF_LINE = f"""
 SELECT {_TAKEN} FROM (
     SELECT * FROM messages WHERE {_IN_LINE} AND metric_id = ?1 AND visible_ms <= ?2
-    ORDER BY visible_ms LIMIT ?3
+    ORDER BY visible_ms LIMIT ?3 + 0
+)
+"""
+
+_PROBE = f"""
+SELECT {_TAKEN} FROM (
+    SELECT * FROM messages WHERE priority > {LIVE} AND priority IN ({RETRY}, {BACKFILL}) AND metric_id = ?1
+    AND NOT held ORDER BY {{order}} LIMIT 1
 )
 """
 
@@ -112,15 +153,30 @@ ORDER BY slot LIMIT ?2
 """
 
 
+# Waiting messages of slots that are over; ?1 is a JSON array of [metric id, seconds after the slot's start].
+_OVER = f"""
+SELECT slot, metric_id FROM json_each(?1) CROSS JOIN messages
+ON priority > {LIVE} AND priority IN ({RETRY}, {BACKFILL}) AND metric_id = value ->> 0
+WHERE NOT held AND 1000 * (slot + (value ->> 1)) <= ?2
+"""
+
+
 def _keys(rows: Sequence[OfSlot]) -> str:
     return json.dumps([(row.slot, row.metric_id) for row in rows])
 
 
 def store(connection: apsw.Connection, rows: Sequence[StoredRow]) -> None:
     """Store these unless their slots have a record, and acknowledge the messages."""
-    stored = (json.dumps(rows),)
-    connection.execute(_STORE, stored)
-    connection.execute(_REMOVE, stored)
+    these = json.dumps(rows)
+    sealed = sealed_keys(connection, rows)
+    new = json.dumps([row for row in rows if (row.slot, row.metric_id) not in sealed]) if sealed else these
+    connection.execute(_STORE, (new,))
+    connection.execute(_REMOVE, (these,))
+
+
+def acknowledge(connection: apsw.Connection, rows: Sequence[OfSlot]) -> None:
+    """Take these off the queue: what they asked for is stored."""
+    connection.execute(_REMOVE, (_keys(rows),))
 
 
 def send(connection: apsw.Connection, rows: Sequence[SentRow], priority: int, sent_ms: int) -> int:
@@ -129,8 +185,26 @@ def send(connection: apsw.Connection, rows: Sequence[SentRow], priority: int, se
     One that is there already stays as it is, but backfill that a clock which was ahead has asked for is live when
     its moment is planned.
     """
-    connection.execute(_SEND, (json.dumps(rows), priority, sent_ms))
+    sealed = _sealed_values(connection, rows)
+    connection.execute(_SEND, (json.dumps(rows), priority, sent_ms, json.dumps(list(sealed))))
     return connection.changes()
+
+
+def _sealed_values(connection: apsw.Connection, rows: Sequence[SentRow]) -> set[SlotKey]:
+    """What is sealed of the slots that these ask for: their own, or those of several values."""
+    until = sealed_until(connection)
+    old = [SlotKey(row.slot, row.metric_id) for row in rows if row.slot < until]
+    if not old:
+        return set()
+    return sealed_keys(
+        connection, old + [SlotKey(*row) for row in connection.execute(_VALUES, (json.dumps(old),))]
+    )
+
+
+def has_messages(connection: apsw.Connection, due_by_ms: int) -> tuple[bool, bool]:
+    """Whether there are live messages that are due by then, and whether there are any others."""
+    live, others = connection.execute(_HAS_MESSAGES, (due_by_ms,)).get
+    return bool(live), bool(others)
 
 
 def live_by(connection: apsw.Connection, due_by_ms: int, limit: int) -> list[TakenMessage]:
@@ -140,8 +214,7 @@ def live_by(connection: apsw.Connection, due_by_ms: int, limit: int) -> list[Tak
 
 def ready_lines(connection: apsw.Connection, priority: int, now_ms: int) -> list[int]:
     """The metrics that have a message of that priority, not LIVE, which may be handed out now."""
-    sql = _LINES.format(priority=priority)
-    return [metric_id for (metric_id,) in connection.execute(sql, (now_ms,))]
+    return [metric_id for (metric_id,) in connection.execute(_LINES[priority], (now_ms,))]
 
 
 def of_line(
@@ -152,18 +225,34 @@ def of_line(
     return _taken(connection.execute(sql, (metric_id, now_ms, limit)).get)
 
 
+def probe_of(connection: apsw.Connection, metric_id: int, *, newest: bool) -> list[TakenMessage]:
+    """One message of a metric whose line waits: that of the newest slot, or one that has failed before."""
+    order = "slot DESC" if newest else "last_error IS NULL, slot"
+    return _taken(connection.execute(_PROBE.format(order=order), (metric_id,)).get)
+
+
 def _taken(found: Any) -> list[TakenMessage]:
     return [TakenMessage(*row) for row in json.loads(str(found))]
 
 
 def hand_out(connection: apsw.Connection, messages: Sequence[TakenMessage], hidden_until_ms: int) -> None:
     """Hide these until then; only a request that is sent counts as an attempt, not this."""
-    connection.execute(_HAND_OUT, (_keys(messages), hidden_until_ms))
+    if messages:
+        connection.execute(_HAND_OUT, (_keys(messages), hidden_until_ms))
 
 
 def drop(connection: apsw.Connection, rows: Sequence[OfSlot], now_ms: int) -> None:
     """Take these off the queue: nobody expects them (any more). What was redriven is a dead letter again."""
     _drop(connection, _THESE, _keys(rows), now_ms)
+
+
+def drop_over(connection: apsw.Connection, over_after: Mapping[int, int], now_ms: int) -> int:
+    """Take off the queue what waits and is over, so many seconds after its slot began; how many there were."""
+    found = connection.execute(_OVER, (json.dumps(list(over_after.items())), now_ms))
+    rows = [SlotKey(*row) for row in found]
+    if rows:
+        drop(connection, rows, now_ms)
+    return len(rows)
 
 
 def _drop(connection: apsw.Connection, which: str, these: str, now_ms: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
@@ -26,16 +27,17 @@ logger = logging.getLogger(__name__)
 class LogWatch:
     """Tells once of a log that a read lets grow, and once of its end; for the thread that writes."""
 
-    def __init__(self, database: Path) -> None:
+    def __init__(self, database: Path, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._database = database
-        self._looked_at = time.monotonic()
+        self._monotonic = monotonic
+        self._looked_at = monotonic()
         self._told = False
 
     def look(self, connection: apsw.Connection) -> None:
         """Look whether it is time to tell of something; costs next to nothing unless the log is large."""
-        if time.monotonic() - self._looked_at < _LOOK_SECONDS:
+        if self._monotonic() - self._looked_at < _LOOK_SECONDS:
             return
-        self._looked_at = time.monotonic()
+        self._looked_at = self._monotonic()
         size = log_bytes(self._database)
         if size <= LARGE_BYTES:
             self._tell_of_the_end(size)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from kizami import __version__
-from kizami.home.health import Overview
-from kizami.home.snapshot import Snapshot, TargetCondition, TargetStatus
+from kizami.home.health import Overview, TargetCondition, TargetStatus
+from kizami.home.incidents import Incident, Kind
+from kizami.home.port import IncidentLog
+from kizami.home.snapshot import Snapshot
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PLAIN = "text/plain; version=0.0.4; charset=utf-8"
@@ -33,11 +35,12 @@ class Family:
             yield f"{self.name}{_labels_text(labels)} {value:.15g}\n"
 
 
-def metrics_text(snapshot: Snapshot, pages: int) -> str:
+def metrics_text(snapshot: Snapshot, pages: int, log: IncidentLog) -> str:
     """The whole exposition, but for its end."""
     families = [
         *_overall(snapshot.overview),
         *_by_target(snapshot),
+        *_of_incidents(log.incidents(open_only=True), log.undelivered()),
         _family("dashboard_pages", "Open pages.", pages),
     ]
     return "".join(line for family in families if family.samples for line in family.lines())
@@ -84,6 +87,19 @@ def _by_target(snapshot: Snapshot) -> Iterator[Family]:
         "A target's newest stored slot.",
         tuple((_of(each), each.newest_slot.timestamp()) for each in statuses if each.newest_slot),
     )
+
+
+def _of_incidents(
+    incidents: Sequence[Incident], undelivered: Mapping[str, tuple[int, str | None]]
+) -> Iterator[Family]:
+    kinds = Counter(kind for incident in incidents for kind in incident.kinds)
+    counts = {kind.value: kinds[kind] for kind in Kind}
+    acknowledged = sum(incident.acknowledged_at is not None for incident in incidents)
+    yield _family("open_incidents", "Incidents that are not over.", len(incidents))
+    yield _family("acknowledged_incidents", "Open incidents that somebody has taken on.", acknowledged)
+    yield _labelled("incidents", "Open incidents by what is wrong; one may be of several kinds.", "kind", counts)
+    waiting = {receiver: count for receiver, (count, _) in undelivered.items()}
+    yield _labelled("undelivered_alerts", "Messages that a receiver has not taken yet.", "receiver", waiting)
 
 
 def _of(status: TargetStatus) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What a query can say: selectors, functions over time, aggregations, arithmetic (values)."""
+"""What a query can say: selectors, functions over time, aggregations, operations between two (values)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from functools import cached_property
 from kizami.web.prometheus.patterns import Pattern, compile_pattern
 
 OVER_TIME = ("avg", "min", "max", "sum", "count", "last", "present", "stddev", "stdvar", "quantile", "absent")
-AGGREGATIONS = ("sum", "avg", "min", "max", "count")
+RATES = ("rate", "increase")
+AGGREGATIONS = ("sum", "avg", "min", "max", "count", "topk", "bottomk")
 NAME_LABEL = "__name__"
 
 
@@ -74,31 +75,61 @@ class Selector:
 
 
 @dataclass(frozen=True, slots=True)
+class Subquery:
+    """The values of an expression at every multiple of the step in a range, as if they were samples."""
+
+    argument: Expression
+    range_ms: int
+    step_ms: int
+    offset_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class OverTime:
     """A function over the samples of a range; `parameter` is the quantile's."""
 
     function: str
-    selector: Selector
+    selector: Selector | Subquery
     parameter: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """Several series become one for each group of labels."""
+    """Several series become one for each group of labels, or the `parameter` of each with the largest values."""
 
     operation: str
     argument: Expression
     labels: tuple[str, ...] = ()
     without: bool = False
+    parameter: Expression | None = None
+
+
+class Side(Enum):
+    """A side of an operation."""
+
+    LEFT = "group_left"
+    RIGHT = "group_right"
 
 
 @dataclass(frozen=True, slots=True)
-class Arithmetic:
-    """Two numbers, or a number and each value of a vector."""
+class Matching:
+    """Which series of two vectors meet: those that agree in these labels (`on`), or in all others."""
+
+    labels: tuple[str, ...] = ()
+    on: bool = False
+    many: Side | None = None
+    include: tuple[str, ...] = ()  # labels that the many take from the one
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """Arithmetic, a comparison or a set operation of two numbers or vectors."""
 
     operator: str
     left: Expression
     right: Expression
+    matching: Matching = Matching()
+    returns_bool: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,4 +139,4 @@ class AsVector:
     argument: Expression
 
 
-Expression = Number | Time | Selector | OverTime | Aggregation | Arithmetic | AsVector
+Expression = Number | Time | Selector | Subquery | OverTime | Aggregation | Binary | AsVector

@@ -19,8 +19,8 @@ MAX_ALTERNATIVES = 1_000
 MAX_ELEMENTS = 5_000  # of all alternatives together
 
 _ANY, _STAR = ".", ".*"
-_CLASS = re.compile(r"\[\^?\]?[^\]]*\]")
 _WIDE_ESCAPES = "dDwWsS"
+_WIDE = {f"\\{letter}" for letter in _WIDE_ESCAPES}
 
 Sequence = tuple[str, ...]  # regular expressions of one character each, and wildcards
 
@@ -163,14 +163,34 @@ class _Reader:
         return ()
 
     def _character_class(self) -> str:
-        match = _CLASS.match(self._text, self._place)
-        try:
-            re.compile(match[0] if match else "[")
-        except re.error:
-            raise self._fault("has a [ that is not a class of characters") from None
-        assert match is not None
-        self._place = match.end()
-        return match[0]
+        """Written anew, for Python reads some of what may stand in a class in a way of its own."""
+        self._place += 1
+        negated = self._next() == "^"
+        self._place += negated
+        members = [self._member()]  # a ] that stands first is one of them
+        while self._next() != "]":
+            members.append(self._member())
+        self._place += 1
+        return f"[{'^' if negated else ''}{''.join(members)}]"
+
+    def _member(self) -> str:
+        """A character of a class, or several: a-z, \\d."""
+        first = self._class_character()
+        if self._next() != "-" or self._text.startswith("-]", self._place):
+            return first
+        self._place += 1
+        last = self._class_character()
+        if {first, last} & _WIDE or first[-1] > last[-1]:
+            raise self._fault("has a [ that is not a class of characters")
+        return f"{first}-{last}"
+
+    def _class_character(self) -> str:
+        if not self._next() or self._text.startswith("[:", self._place):
+            raise self._fault("has a [ that is not a class of characters")
+        if self._next() == "\\":
+            return self._escape()
+        self._place += 1
+        return re.escape(self._text[self._place - 1])
 
     def _escape(self) -> str:
         escaped = self._text[self._place + 1 : self._place + 2]

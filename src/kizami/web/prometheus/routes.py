@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from kizami.core.epoch import to_ms
@@ -25,16 +25,23 @@ from kizami.home.port import Home
 from kizami.home.targets import KnownTarget
 from kizami.web.home_threads import HomeThreads
 from kizami.web.prometheus.budget import Budget, TooCostly, TooSlow
-from kizami.web.prometheus.evaluation import Scalar, Series, evaluate
+from kizami.web.prometheus.evaluation import evaluate
 from kizami.web.prometheus.expressions import NAME_LABEL, Selector
 from kizami.web.prometheus.samples import Samples, labels_of
-from kizami.web.prometheus.syntax import parse_matchers, parse_promql_duration, parse_query
+from kizami.web.prometheus.syntax import parse_matchers, parse_query
+from kizami.web.prometheus.tokens import parse_promql_duration
+from kizami.web.prometheus.vectors import Scalar, Series
 
 # The API of this version of Prometheus is the one that is spoken here, as far as it goes.
 API_VERSION = "2.24.0"
 MAX_POINTS = 11_000
 MAX_SELECTORS = 10
 MAX_PARAMETERS = 100
+
+_WORDS = (
+    "kizami answers Prometheus' query API here: give this address to Grafana as a Prometheus data source, "
+    'or ask api/v1/query?query=count({job="kizami"})'
+)
 
 Parameters = Mapping[str, list[str]]
 
@@ -66,7 +73,12 @@ def prometheus_routes(home_threads: HomeThreads, clock: Clock) -> list[BaseRoute
         for path, answer in answers.items()
     ]
     routes.append(Route("/prometheus/api/v1/label/{name}/values", partial(_label_values, home_threads, clock)))
-    return routes
+    return [*routes, *(Route(f"/prometheus{path}", _tell) for path in ("", "/", "/-/healthy", "/-/ready"))]
+
+
+async def _tell(request: Request) -> Response:
+    """What is here, for whoever opens the data source's address or asks whether it is there."""
+    return PlainTextResponse(f"{_WORDS}\n")
 
 
 async def _answer(home_threads: HomeThreads, clock: Clock, answer: Answer, request: Request) -> Response:

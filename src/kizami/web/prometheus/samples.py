@@ -1,20 +1,18 @@
 """The samples behind a query: a slot's count, standing at the end of its window.
 
 At that moment the window is over, and `avg_over_time(m[1h])` at 11:00 is the mean of the slots from 10:00 to
-10:59:55: exactly the buckets that the store keeps. A sample is valid until the next one should be there, so a
-missing slot is a hole; only the newest one is carried on for as long as the next is not overdue.
+10:59:55: figures that the home keeps. A sample is valid until the next one should be there, so a
+missing slot is a hole; only the newest one is carried on for as long as the next is not overdue. So an hour's or a
+day's value holds for the hour or day after it, where Prometheus itself would forget it after five minutes.
 """
 
 from __future__ import annotations
 
-import math
-import statistics
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from operator import mul
 
-from kizami.core.epoch import from_ms, to_ms
+from kizami.core.epoch import from_ms, from_seconds, to_ms
 from kizami.core.messages import MetricRecord
 from kizami.home.chart import TALLIED_SECONDS
 from kizami.home.port import Home
@@ -22,14 +20,13 @@ from kizami.home.targets import KnownTarget
 from kizami.home.values import Bucket
 from kizami.web.prometheus.budget import Budget
 from kizami.web.prometheus.expressions import NAME_LABEL, Matcher
+from kizami.web.prometheus.vectors import Values
+from kizami.web.prometheus.windows import FROM_FIGURES, WEIGHTS, of_figures, of_values
 
-Labels = Mapping[str, str]
-Values = list[float | None]
-
-_TALLIED_MS = TALLIED_SECONDS * 1000
 # What is read at once: then it is seen whether there is time for more.
 _RECORDS_AT_ONCE = 1000
-_BUCKETS_AT_ONCE_MS = 7 * 86_400_000
+_EDGES_AT_ONCE = 1000
+_WORK_AN_EDGE = 40
 _LATEST_MS = 253_000_000_000_000  # in the year 9987
 
 
@@ -81,99 +78,42 @@ class Samples:
         return [to_ms(record.slot) + interval_ms for record in records], [float(each.count) for each in records]
 
     def over(
-        self, target: KnownTarget, times_ms: Sequence[int], range_ms: int, function: str, parameter: float
+        self, target: KnownTarget, times_ms: Sequence[int], range_ms: int, function: str, parameter: float = 0.0
     ) -> Values:
         """The function over the samples in (time - range, time], for each of the times."""
-        if function in _OF_BUCKETS and not any(moment % _TALLIED_MS for moment in (range_ms, *times_ms)):
-            return self._over_buckets(target, times_ms, range_ms, function)
-        self._afford(times_ms, range_ms // (target.interval_seconds * 1000), _WEIGHTS.get(function, 1))
+        if function in FROM_FIGURES:
+            return self._over_figures(target, times_ms, range_ms, function)
+        values_each = range_ms // (target.interval_seconds * 1000)
+        self.budget.work(len(times_ms) * (1 + WEIGHTS.get(function, 1) * values_each))
         found, values = self.within(target, times_ms[0] - range_ms, times_ms[-1])
         result: Values = []
         for time_ms in times_ms:
             self.budget.check()
             first, last = bisect_right(found, time_ms - range_ms), bisect_right(found, time_ms)
-            result.append(_of_values(function, values[first:last], parameter))
+            result.append(of_values(function, values[first:last], parameter))
         return result
 
-    def _over_buckets(self, target: KnownTarget, times_ms: Sequence[int], range_ms: int, function: str) -> Values:
-        self._afford(times_ms, range_ms // _TALLIED_MS, _BUCKET_WEIGHT)
-        buckets = self._buckets(target, times_ms[0] - range_ms, times_ms[-1])
-        starts = [to_ms(bucket.start) for bucket in buckets]
-        result: Values = []
-        for time_ms in times_ms:
-            self.budget.check()
-            first, last = bisect_right(starts, time_ms - range_ms - 1), bisect_right(starts, time_ms - 1)
-            result.append(_OF_BUCKETS[function](buckets[first:last]) if last > first else None)
-        return result
+    def _over_figures(self, target: KnownTarget, times_ms: Sequence[int], range_ms: int, function: str) -> Values:
+        interval_ms = target.interval_seconds * 1000
+        # A sample stands at the end of its slot's window: those of (time - range, time] are of the slots between
+        # these two, and no slot begins between a slot and the next.
+        spans = [
+            (_next_slot(time_ms - range_ms, interval_ms), _next_slot(time_ms, interval_ms)) for time_ms in times_ms
+        ]
+        edges = sorted({edge for span in spans for edge in span})
+        return of_figures(function, edges, self._figures(target, edges), spans)
 
-    def _afford(self, times_ms: Sequence[int], values_each: int, weight: int) -> None:
-        """What a function would look at is known before anything is read."""
-        self.budget.work(len(times_ms) * (1 + weight * values_each))
-
-    def _buckets(self, target: KnownTarget, start_ms: int, end_ms: int) -> list[Bucket]:
-        self.budget.read((end_ms - start_ms) // _TALLIED_MS)
+    def _figures(self, target: KnownTarget, edges: Sequence[int]) -> list[Bucket]:
+        """What is stored between each two edges; only where an edge cuts a tally are its slots read."""
+        slots, span = TALLIED_SECONDS // target.interval_seconds + 1, edges[-1] - edges[0]
+        self.budget.read(min(span // target.interval_seconds, span // TALLIED_SECONDS + len(edges) * slots))
+        self.budget.work(_WORK_AN_EDGE * len(edges))
         found: list[Bucket] = []
-        for first_ms in range(max(0, start_ms), min(end_ms, _LATEST_MS), _BUCKETS_AT_ONCE_MS):
+        for first in range(0, len(edges) - 1, _EDGES_AT_ONCE):
             self.budget.check()
-            first, last = _instant(first_ms), _instant(min(first_ms + _BUCKETS_AT_ONCE_MS, end_ms))
-            found += self._home.buckets(target.name, first, last, TALLIED_SECONDS)
+            some = [from_seconds(edge) for edge in edges[first : first + _EDGES_AT_ONCE + 1]]
+            found += self._home.figures(target.name, some)
         return found
-
-
-_OF_BUCKETS: dict[str, Callable[[Sequence[Bucket]], float]] = {
-    "sum": lambda buckets: float(sum(bucket.total for bucket in buckets)),
-    "count": lambda buckets: float(sum(bucket.stored for bucket in buckets)),
-    "avg": lambda buckets: sum(bucket.total for bucket in buckets) / sum(bucket.stored for bucket in buckets),
-    "min": lambda buckets: float(min(bucket.lowest for bucket in buckets)),
-    "max": lambda buckets: float(max(bucket.highest for bucket in buckets)),
-    "present": lambda buckets: 1.0,
-}
-
-_OF_VALUES: dict[str, Callable[[list[float]], float]] = {
-    "sum": math.fsum,
-    "count": lambda values: float(len(values)),
-    "avg": statistics.fmean,
-    "min": min,
-    "max": max,
-    "last": lambda values: values[-1],
-    "present": lambda values: 1.0,
-    "stddev": lambda values: math.sqrt(variance(values)),
-    "stdvar": lambda values: variance(values),
-}
-
-
-# How much dearer than a sum of numbers.
-_WEIGHTS = {"quantile": 5, "stddev": 10, "stdvar": 10}
-_BUCKET_WEIGHT = 5
-
-
-def variance(values: list[float]) -> float:
-    """The mean square of the distance from the mean; in floats, for `statistics` reckons with fractions."""
-    mean = statistics.fmean(values)
-    distances = [value - mean for value in values]
-    square_of_rounding = (math.fsum(distances) / len(values)) ** 2
-    return max(0.0, math.fsum(map(mul, distances, distances)) / len(values) - square_of_rounding)
-
-
-def _of_values(function: str, values: list[float], parameter: float) -> float | None:
-    if not values:
-        return None
-    if function == "quantile":
-        return quantile(parameter, values)
-    return _OF_VALUES[function](values)
-
-
-def quantile(share: float, values: list[float]) -> float:
-    """As Prometheus has it: between the two nearest ranks in proportion."""
-    if math.isnan(share):
-        return math.nan
-    if share < 0 or share > 1:
-        return -math.inf if share < 0 else math.inf
-    ordered = sorted(values)
-    rank = share * (len(ordered) - 1)
-    low = math.floor(rank)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (rank - low)
 
 
 def labels_of(target: KnownTarget) -> dict[str, str]:
@@ -183,3 +123,8 @@ def labels_of(target: KnownTarget) -> dict[str, str]:
 
 def _instant(milliseconds: int) -> datetime:
     return from_ms(min(max(milliseconds, 0), _LATEST_MS))
+
+
+def _next_slot(milliseconds: int, interval_ms: int) -> int:
+    """The first slot, in seconds, whose sample stands after that moment."""
+    return max(0, min(milliseconds, _LATEST_MS) // interval_ms) * (interval_ms // 1000)

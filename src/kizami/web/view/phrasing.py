@@ -9,7 +9,8 @@ from math import ceil
 from kizami.core.coverage import Completeness
 from kizami.home.grid import Cell
 from kizami.home.health import Level, MinuteFinding, Overview, SlotTally, TileKind, Verdict, tile_levels
-from kizami.web.view.words import Words, number, percent
+from kizami.web.view.words import Words, exact_number, number, percent
+from kizami.web.wall.orders import Order
 
 NAME_END = 14
 
@@ -23,6 +24,7 @@ class Tile:
     label: str
     value: str
     note: str
+    hint: str = ""
 
 
 def verdict_sentence(overview: Overview, verdict: Verdict, words: Words) -> str:
@@ -50,7 +52,8 @@ def _first_phrase(overview: Overview, finding: MinuteFinding, words: Words) -> s
         values["rest"] = _rest(minute, words)
     if finding in (MinuteFinding.NO_TARGETS, MinuteFinding.NOTHING_DUE):
         return words(f"verdict.{finding.value}")
-    return words(f"verdict.{finding.value}", minute.expected, **values)
+    recent = "recent_" if overview.is_slow else ""  # a slower target has its newest slot among them
+    return words(f"verdict.{recent}{finding.value}", minute.expected, **values)
 
 
 def _starting(ahead: timedelta, words: Words) -> str:
@@ -71,13 +74,19 @@ def _facts(overview: Overview, words: Words) -> list[str]:
     facts.append(words("verdict.gaps", overview.gaps) if overview.gaps else words("verdict.gaps_none"))
     if overview.queue.dead:
         facts.append(words("verdict.dead_letters", overview.queue.dead))
+    if overview.blocked:
+        facts.append(words("verdict.blocked", overview.blocked))
     if overview.paused:
         facts.append(words("verdict.paused", overview.paused))
     return facts
 
 
-def tiles_of(overview: Overview, words: Words) -> list[Tile]:
-    """The tiles, in their order."""
+# What is told of one target among others: the queue and the lateness are those of all.
+_OF_ONE = (TileKind.AGE, TileKind.HOUR, TileKind.DAY, TileKind.DEAD, TileKind.GAPS)
+
+
+def tiles_of(overview: Overview, words: Words, of_one: str | None = None) -> list[Tile]:
+    """The tiles, in their order; of one target among others fewer."""
     texts = {
         TileKind.AGE: _age(overview, words),
         TileKind.HOUR: _coverage(overview.hour, overview, words),
@@ -88,7 +97,11 @@ def tiles_of(overview: Overview, words: Words) -> list[Tile]:
         TileKind.GAPS: _gaps(overview, words),
     }
     levels = tile_levels(overview)
-    return [Tile(kind, levels[kind], words(f"tile.{kind.value}"), *texts[kind]) for kind in TileKind]
+    kinds = TileKind if of_one is None else _OF_ONE
+    return [
+        Tile(kind, levels[kind], words(f"tile.{kind.value}"), *texts[kind], words(f"hint.{kind.value}"))
+        for kind in kinds
+    ]
 
 
 def _age(overview: Overview, words: Words) -> tuple[str, str]:
@@ -151,11 +164,29 @@ def _gaps(overview: Overview, words: Words) -> tuple[str, str]:
     return number(overview.gaps), words("tile.gaps_note", overview.gap_slots)
 
 
+def order_title(order: Order, words: Words) -> str:
+    """What was ordered."""
+    slots = words("orders.slots", order.slots)
+    if len(order.metrics) == 1:
+        return words("orders.of_one", slots=slots, metric=order.metrics[0])
+    return words("orders.of_many", len(order.metrics), slots=slots)
+
+
+def order_words(order: Order, words: Words) -> str:
+    """How far it has come."""
+    facts = [words("orders.filled", order.filled)]
+    if order.dead:
+        facts.append(words("orders.dead", order.dead))
+    if order.left:
+        facts.append(words("orders.lacking" if order.ended_at else "orders.left", order.left))
+    return words("verdict.comma").join(facts) + words("verdict.stop")
+
+
 def cell_text(cell: Cell, words: Words) -> str:
     """What a cell's colour and glyph stand for, without its time."""
     parts = [words(f"state.{cell.state.value}")]
     if cell.count is not None:
-        parts.append(words("cell.count", count=number(cell.count)))
+        parts.append(words("cell.count", count=exact_number(cell.count)))
     if cell.late_ms is not None and cell.late_ms >= 1:
         parts.append(words("cell.late", late=words.milliseconds(cell.late_ms)))
     if cell.tries > 1 or (cell.tries and cell.reason):

@@ -3,24 +3,46 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
+from itertools import groupby, islice
 from typing import Any
 
 from kizami.core.slots import Window
-from kizami.home.grid import CellState, Row, cells_between, grid_window, rows_of
-from kizami.home.health import Verdict, judge
+from kizami.home.causes import Episode, episodes_of, is_about
+from kizami.home.chart import DEFAULT_RANGE, RANGES, default_range, live_window
+from kizami.home.grid import (
+    CellState,
+    Row,
+    RowLength,
+    cells_between,
+    grid_window,
+    newest_shown,
+    row_length,
+    rows_of,
+)
+from kizami.home.health import DAY, Overview, TargetCondition, TargetStatus, Verdict, judge
 from kizami.home.port import Home
-from kizami.home.snapshot import LISTED, Snapshot, TargetCondition, TargetStatus, find_targets
+from kizami.home.snapshot import Snapshot, find_targets, make_overview
+from kizami.home.targets import KnownTarget
+from kizami.home.values import DeadLetter
 from kizami.web.api import read_chart
 from kizami.web.view.address import View
-from kizami.web.view.panel_links import PanelLinks, panel_links
+from kizami.web.view.incident_lists import IncidentLists, list_incidents
+from kizami.web.view.panel_links import PanelLinks, ShownRanges, between, panel_links
+from kizami.web.view.wall import WORST_FIRST, Culprits, Group, find_culprits, groups_of
+from kizami.web.wall.incidents import IncidentNews
+from kizami.web.wall.orders import Order
 
 # What the chart is told while it lives: enough for a page that missed a few updates.
 TAIL = timedelta(minutes=2)
-# More than this in one menu is no menu; the list of targets has a search.
-MENU = 200
+TAIL_SLOTS = 120
+# So many rows of the wall come with the page itself; the script has the others.
+FIRST_ROWS = 40
+EPISODES = 8
+NO_NEWS = IncidentNews()
 
 LEGEND = (
     CellState.STORED,
@@ -33,20 +55,9 @@ LEGEND = (
 )
 
 
-WORST_FIRST = (
-    TargetCondition.SILENT,
-    TargetCondition.STRUGGLING,
-    TargetCondition.WAITING,
-    TargetCondition.PAUSED,
-    TargetCondition.DISABLED,
-    TargetCondition.REMOVED,
-    TargetCondition.COLLECTING,
-)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Screen:
-    """What one view shows; `status` is None as long as there is no target."""
+    """What one view shows; `status` is that of the target whose page it is, None on the wall."""
 
     view: View
     command_options: Mapping[str, str]
@@ -55,23 +66,111 @@ class Screen:
     status: TargetStatus | None
     rows: tuple[Row, ...] = ()
     tail: dict[str, Any] | None = None
+    orders: Sequence[Order] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    news: IncidentNews = NO_NEWS
 
     @property
     def now(self) -> datetime:
         return self.snapshot.overview.now
 
-    @property
+    @cached_property
+    def overview(self) -> Overview:
+        """The numbers of all targets, or of the one."""
+        whole = self.snapshot.overview
+        if self.status is None or whole.targets == 1:
+            return whole
+        name = self.status.target.name
+        gaps = [found for found in self.snapshot.gaps if found.metric == name]
+        dead = sum(self._is_about(letter, name) for letter in self.snapshot.dead_letters)
+        depth = replace(whole.queue, dead=dead)
+        return make_overview({name: self.status}, gaps, whole.lateness, depth, self.now)
+
+    @cached_property
     def verdict(self) -> Verdict:
-        return judge(self.snapshot.overview)
+        return judge(self.overview)
+
+    @cached_property
+    def culprits(self) -> Culprits | None:
+        """Who is to blame for the verdict about all targets."""
+        return find_culprits(self.snapshot.targets) if self.status is None else None
+
+    @cached_property
+    def episodes(self) -> Sequence[Episode]:
+        """What is lacking, by cause and time: of all targets or of the one."""
+        if self.status is None:
+            return self.snapshot.episodes
+        name = self.status.target.name
+        gaps = [found for found in self.snapshot.gaps if found.metric == name]
+        letters = [letter for letter in self.snapshot.dead_letters if self._is_about(letter, name)]
+        return episodes_of(gaps, letters)
+
+    def _is_about(self, letter: DeadLetter, metric: str) -> bool:
+        is_value = letter.metric not in self.snapshot.targets and is_about(letter.metric, metric)
+        return letter.metric == metric or is_value
+
+    @cached_property
+    def incident_lists(self) -> IncidentLists:
+        """The incidents and events of the shown time, at least of a day: of all targets or of the one."""
+        view, is_of_one = self.view, self.status is not None and self.snapshot.overview.targets > 1
+        zoomed = Window(view.start, view.end) if view.start and view.end else None
+        day = Window(self.now - max(DAY, timedelta(seconds=RANGES[self.range])), self.now)
+        return list_incidents(self.news, self.metric if is_of_one else None, zoomed or day)
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The targets that are wanted, in groups, the worst first."""
+        return groups_of(find_targets(self.snapshot.targets, self.view.search, self.view.condition, ""))
+
+    @property
+    def first_groups(self) -> list[Group]:
+        """So much of the groups as the page itself shows: from the target behind `after` on."""
+        every = [(group, status) for group in self.groups for status in group.statuses]
+        names = [status.target.name for _, status in every]
+        start = names.index(self.view.after) + 1 if self.view.after in names else 0
+        shown = groupby(islice(every, start, start + FIRST_ROWS), lambda pair: pair[0].name)
+        return [Group(name, [status for _, status in pairs]) for name, pairs in shown]
+
+    @property
+    def following(self) -> str | None:
+        """The name after which the next rows begin, for who has no script."""
+        shown = [status.target.name for group in self.first_groups for status in group.statuses]
+        wanted = sum(len(group.statuses) for group in self.groups)
+        return (
+            shown[-1] if shown and (self.view.after or wanted > len(shown)) and len(shown) == FIRST_ROWS else None
+        )
 
     @property
     def metric(self) -> str | None:
         return self.status.target.name if self.status else None
 
     @property
-    def seconds_of_minute(self) -> list[int]:
-        """The grid's columns: at which second of the minute each slot begins."""
-        return list(range(0, 60, self.status.target.interval_seconds)) if self.status else []
+    def row_length(self) -> RowLength:
+        return row_length(self.status.target.interval_seconds) if self.status else RowLength.MINUTE
+
+    @property
+    def columns(self) -> list[str]:
+        """The grid's columns: at which second of a minute, minute of an hour or time of a day a slot begins."""
+        if self.status is None:
+            return []
+        seconds = range(0, self.row_length.value, self.status.target.interval_seconds)
+        if self.row_length is RowLength.DAY:
+            return [f"{second // 3600:02d}:{second // 60 % 60:02d}" for second in seconds]
+        return [f":{second // (self.row_length.value // 60):02d}" for second in seconds]
+
+    @property
+    def range(self) -> str:
+        """The chart's range if it is not zoomed."""
+        return self.view.range or self.default_range
+
+    @property
+    def default_range(self) -> str:
+        return default_range(self.status.target.interval_seconds) if self.status else DEFAULT_RANGE
+
+    @property
+    def grid_bounds(self) -> tuple[datetime, datetime]:
+        """What the grid shows."""
+        return _grid_bounds(self.view, self.status, self.now)
 
     @property
     def legend(self) -> list[tuple[CellState, int]]:
@@ -83,13 +182,9 @@ class Screen:
     def links(self) -> dict[str, PanelLinks]:
         companies = self.snapshot.companies
         company = companies[0].company_id if companies else None
-        return panel_links(self.view, self.metric, company, self.now, self.command_options)
-
-    @property
-    def menu(self) -> list[str]:
-        """The targets to choose from, always with the one that is shown."""
-        names = list(self.snapshot.targets)[:MENU]
-        return names if self.metric is None or self.metric in names else [self.metric, *names]
+        follows = not self.view.held_at and self.row_length is RowLength.MINUTE and self.grid_bounds[1] > self.now
+        grid = {"last": f"{self.view.minutes}m"} if follows else between(*self.grid_bounds)
+        return panel_links(self.view, self.metric, company, ShownRanges(self.range, grid), self.command_options)
 
     @property
     def conditions(self) -> list[tuple[TargetCondition, int]]:
@@ -104,36 +199,67 @@ class Screen:
 
     def earlier(self) -> str:
         """The address with the grid moved back by its own length."""
-        start, _ = grid_window(self.view.held_at or self.now, self.view.minutes)
-        return self.view.url(until=start - timedelta(minutes=1))
+        start, _ = self.grid_bounds
+        return self.view.url(until=start - self._row)
 
     def later(self) -> str:
         """The address with the grid moved on, which ends at now."""
-        _, end = grid_window(self.view.held_at or self.now, self.view.minutes)
-        until = end + timedelta(minutes=self.view.minutes - 1)
+        _, end = self.grid_bounds
+        until = end + (self.view.minutes - 1) * self._row
         return self.view.url(until=until) if until < self.now else self.latest()
+
+    @property
+    def _row(self) -> timedelta:
+        return timedelta(seconds=self.row_length.value)
 
     def latest(self) -> str:
         """The address with chart and grid following the clock."""
         return self.view.url(until=None, start=None, end=None)
 
-    def listed_targets(self) -> tuple[list[TargetStatus], str | None]:
-        """The targets that are wanted, from `after` on, and the name after which the next page begins."""
-        view = self.view
-        found = find_targets(self.snapshot.targets, view.search, view.condition, view.after)
-        page = found[:LISTED]
-        return page, page[-1].target.name if len(found) > LISTED else None
 
+def look(
+    home: Home,
+    view: View,
+    snapshot: Snapshot,
+    orders: Sequence[Order] = (),
+    news: IncidentNews = NO_NEWS,
+    *,
+    opens: bool = False,
+) -> Screen:
+    """Ask the home for what this view shows besides the snapshot; InvalidInput if its metric is unknown.
 
-def look(home: Home, view: View, snapshot: Snapshot) -> Screen:
-    """Ask the home for what this view shows besides the snapshot; InvalidInput if its metric is unknown."""
-    status, now = snapshot.target(view.metric), snapshot.overview.now
-    about = home.command_options, home.can_pause
-    if status is None:
-        return Screen(view, *about, snapshot, None)
+    The snapshot is about the last day. A page that `opens` has a calendar and may be of long ago: for these the
+    target's first slot must be the true one.
+    """
+    now, about = snapshot.overview.now, (home.command_options, home.can_pause)
+    if view.metric is None:
+        return Screen(view, *about, snapshot, None, orders=orders, news=news)
+    status = snapshot.target(view.metric)
+    if opens or view.held_at:
+        (target,) = home.targets([view.metric])
+        status = replace(status, target=target)
     target = status.target
-    start, end = grid_window(view.held_at or now, view.minutes)
+    start, end = _grid_bounds(view, status, now)
     details = home.slot_details(target.name, start, end)
-    rows = rows_of(cells_between(target, start, end, details, now))
-    tail = read_chart(home, target.name, Window(now - TAIL, now), now)
-    return Screen(view, *about, snapshot, status, tuple(rows), tail)
+    rows = rows_of(cells_between(target, start, end, details, now), row_length(target.interval_seconds))
+    tail = read_chart(home, target, _tail(view, target, now), now)
+    own = [order for order in orders if target.name in order.metrics]
+    return Screen(view, *about, snapshot, status, tuple(rows), tail, own, home.settings(target.name), news)
+
+
+def _grid_bounds(view: View, status: TargetStatus | None, now: datetime) -> tuple[datetime, datetime]:
+    if status is None:
+        return grid_window(view.held_at or now, view.minutes)
+    target = status.target
+    return grid_window(
+        view.held_at or newest_shown(target, now), view.minutes, row_length(target.interval_seconds)
+    )
+
+
+def _tail(view: View, target: KnownTarget, now: datetime) -> Window:
+    """The end of the chart as it lives: back to the newest slot that is due, if those are not too many."""
+    live = live_window(target, RANGES[view.range or default_range(target.interval_seconds)], now)
+    reach = timedelta(seconds=target.lag_seconds + 2 * target.interval_seconds)
+    is_short = live.end == now and reach / timedelta(seconds=target.interval_seconds) <= TAIL_SLOTS
+    back = max(TAIL, reach) if is_short else max(TAIL, timedelta(seconds=2 * target.interval_seconds))
+    return Window(live.end - back, live.end)

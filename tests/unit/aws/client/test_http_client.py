@@ -144,6 +144,35 @@ def test_a_body_of_exactly_the_cap_is_taken(client: HttpClient) -> None:
         assert get(client, server.url, cap=len(BODY) - 1).problem == f"longer than {len(BODY) - 1} bytes"
 
 
+def get_gzip(client: HttpClient, url: str) -> HttpAnswer:
+    return client.exchange(HttpRequest("GET", url + PATH, {}, 60, 65_536, gzip=True))
+
+
+def test_a_compressed_answer_is_unpacked_where_it_was_asked_for(client: HttpClient) -> None:
+    with FaultServer(faults.gzipped) as server:
+        answers = [get_gzip(client, server.url) for _ in range(2)]
+        assert [(answer.body, answer.problem) for answer in answers] == [(BODY, None)] * 2
+        assert server.requests[0].headers["accept-encoding"] == "gzip"
+        assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "problem"),
+    [
+        (faults.gzip_bomb, "longer than 65536 bytes"),
+        (faults.not_gzip, "not the gzip that it is said to be"),
+        (faults.half_gzip, "not the whole of what was compressed"),
+        (faults.encoded_and_late, "encoded as 'br', which was not asked for"),
+    ],
+)
+def test_what_cannot_be_unpacked_or_grows_beyond_the_cap_is_refused(
+    client: HttpClient, behaviour: Behaviour, problem: str
+) -> None:
+    with FaultServer(behaviour) as server:
+        answer = get_gzip(client, server.url)
+        assert (answer.body, answer.problem) == (b"", problem)
+
+
 def test_an_encoded_body_is_refused_unread(client: HttpClient) -> None:
     with FaultServer(faults.gzip_bomb) as server:
         answer = get(client, server.url)
@@ -248,22 +277,22 @@ def test_a_trusted_certificate_is_accepted_and_the_connection_kept(
     client: HttpClient, certificate: Certificate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate.file))
-    http_client._tls.cache_clear()
+    http_client.trusted.cache_clear()
     with FaultServer(faults.answer(), tls=certificate.context) as server:
         assert get(client, server.url).body == BODY
         assert get(client, server.url).body == BODY
         assert server.connections == 1
-    http_client._tls.cache_clear()
+    http_client.trusted.cache_clear()
 
 
 def test_a_drip_through_tls_is_cut_off_too(
     client: HttpClient, certificate: Certificate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate.file))
-    http_client._tls.cache_clear()
+    http_client.trusted.cache_clear()
     with (
         FaultServer(faults.drip_body, tls=certificate.context) as server,
         pytest.raises(HttpFailure, match="no complete answer"),
     ):
         get(client, server.url, DEADLINE_SECONDS)
-    http_client._tls.cache_clear()
+    http_client.trusted.cache_clear()

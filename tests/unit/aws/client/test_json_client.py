@@ -9,8 +9,10 @@ import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from botocore.retries.standard import ThrottledRetryableChecker, TransientRetryableChecker
 
 import fakes.fault_server as faults
 from aws_here.local_aws import lead_to
@@ -22,6 +24,7 @@ from kizami.core.errors import ConfigurationError
 
 OK = faults.raw(b'{"Answer": 42}')
 TOKEN = "session-token-canary"
+ATTEMPT_SECONDS = "kizami.aws.client.json_client.ATTEMPT_SECONDS"
 
 
 def refusal(kind: str, message: str = "", code: int = 400) -> Behaviour:
@@ -42,8 +45,12 @@ class Caller:
         self._client = client
         self._monkeypatch = monkeypatch
 
-    def __call__(self, server: FaultServer, seconds: float = 5, **environment: str) -> dict[str, object]:
+    def __call__(
+        self, server: FaultServer, seconds: float = 5, first_attempt: float | None = None, **environment: str
+    ) -> dict[str, object]:
         lead_to(server.url, self._monkeypatch)
+        if first_attempt is not None:
+            self._monkeypatch.setattr(ATTEMPT_SECONDS, first_attempt)
         for name, value in environment.items():
             self._monkeypatch.setenv(name, value)
         return self._client.call("SendMessageBatch", {"Entries": [{"Id": "ü"}]}, seconds)
@@ -108,6 +115,14 @@ def test_what_may_have_passed_is_tried_again(call: Caller, first: Behaviour) -> 
         assert len(server.requests) == 2
 
 
+def test_what_botocore_tries_again_is_tried_again() -> None:
+    throttled: Any = ThrottledRetryableChecker
+    passing: Any = TransientRetryableChecker
+    codes = {*throttled._THROTTLED_ERROR_CODES, *passing._TRANSIENT_ERROR_CODES}
+    assert [code for code in sorted(codes) if not AwsError("Query", code, "").transient] == []
+    assert min(passing._TRANSIENT_STATUS_CODES) >= 500
+
+
 def test_it_gives_up_after_the_third_attempt(call: Caller) -> None:
     with FaultServer(refusal("ServiceUnavailable", "try later", 503)) as server:
         with pytest.raises(AwsError, match="SendMessageBatch: ServiceUnavailable: try later"):
@@ -156,15 +171,13 @@ def test_the_cause_is_not_hidden_by_an_attempt_for_which_there_is_no_time(
 
 def test_a_connection_that_hangs_leaves_time_for_another(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second attempt may take longer here than the first."""
-    attempt_seconds = "kizami.aws.client.json_client.ATTEMPT_SECONDS"
-    monkeypatch.setattr(attempt_seconds, 0.5)
 
     def hang(exchange: faults.Exchange) -> None:
-        monkeypatch.setattr(attempt_seconds, 60.0)
+        monkeypatch.setattr(ATTEMPT_SECONDS, 60.0)
         exchange.hang()
 
     with FaultServer(hang, then=OK) as server:
-        assert call(server) == {"Answer": 42}
+        assert call(server, seconds=60, first_attempt=0.5) == {"Answer": 42}
         assert server.connections == 2
 
 

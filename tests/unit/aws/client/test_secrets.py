@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from time import monotonic
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic, sleep
 from typing import Any
 
 import boto3
@@ -16,10 +17,11 @@ from aws_here.lambda_events import LambdaContext, sqs_event
 from aws_here.local_aws import create_metrics_table, environment, lead_to
 from fakes.fault_server import FaultServer
 from kizami.aws.client import secrets
+from kizami.aws.client.json_client import AwsError
 from kizami.aws.client.secrets import resolve
 from kizami.aws.collector import handler
 from kizami.core.errors import ApiPayloadError, ConfigurationError, KizamiError
-from kizami.core.targets.target import SecretReference
+from kizami.core.targets.references import SecretReference
 
 BODY = '{"from": "2025-12-02T10:23:00Z", "to": "2025-12-02T10:23:05Z"}'
 
@@ -66,7 +68,7 @@ def test_a_secret_is_asked_for_once_and_again_when_it_may_have_been_rotated(
     )
     assert resolve(reference) == "old"
     later = monotonic() + secrets.KEPT_SECONDS
-    monkeypatch.setattr(secrets, "monotonic", lambda: later)
+    monkeypatch.setattr("kizami.aws.client.machine.monotonic", lambda: later)
     assert resolve(reference) == "new"
 
 
@@ -167,10 +169,75 @@ def test_a_surprise_that_quotes_a_secret_reaches_lambda_without_it(
     def surprise(*_: object) -> None:
         raise RuntimeError("no canary-6-f1d0 expected")
 
-    monkeypatch.setattr("kizami.aws.collector.read_response", surprise)
+    monkeypatch.setattr("kizami.aws.collector.read_records", surprise)
     with FaultServer(faults.answer(7)) as server:
         monkeypatch.setenv("AI_API_BASE_URL", server.url)
         with pytest.raises(KizamiError) as raised:
             handler(sqs_event(BODY), LambdaContext())
     assert str(raised.value) == "RuntimeError: no *** expected"
     assert "canary" not in capsys.readouterr().err
+
+
+def test_many_references_share_one_secret_which_is_read_once(
+    aws: Any, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_in_secrets_manager(aws, moto_endpoint, "shared", '{"a": "canary-a", "b": "canary-b", "n": 7}')
+    asked: list[str] = []
+    fetch = secrets._fetch
+
+    def counted(reference: SecretReference) -> object:
+        asked.append(str(reference))
+        return fetch(reference)
+
+    monkeypatch.setattr(secrets, "_fetch", counted)
+    assert [resolve(SecretReference("secretsmanager", f"shared#{key}")) for key in "ab"] == [
+        "canary-a",
+        "canary-b",
+    ]
+    assert len(asked) == 1
+    for key, words in (("n", "has no text under that key"), ("gone", "has no text under that key")):
+        with pytest.raises(ConfigurationError, match=words):
+            resolve(SecretReference("secretsmanager", f"shared#{key}"))
+    keep_in_secrets_manager(aws, moto_endpoint, "plain", "canary-c")
+    with pytest.raises(ConfigurationError, match="is not a JSON object") as raised:
+        resolve(SecretReference("secretsmanager", "plain#a"))
+    assert "canary" not in str(raised.value)
+
+
+def test_a_secret_stays_in_use_while_secrets_manager_throttles(
+    aws: Any, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep_in_secrets_manager(aws, moto_endpoint, "throttled", "canary")
+    reference = SecretReference("secretsmanager", "throttled")
+    assert resolve(reference) == "canary"
+    throttled = AwsError("GetSecretValue", "ThrottlingException", "Rate exceeded")
+
+    def refuse(_: SecretReference) -> str:
+        raise throttled
+
+    monkeypatch.setattr(secrets, "_fetch", refuse)
+    later = monotonic() + secrets.KEPT_SECONDS
+    monkeypatch.setattr("kizami.aws.client.machine.monotonic", lambda: later)
+    assert resolve(reference) == "canary"
+    assert secrets.is_kept(reference), "it is not asked for at every request"
+    # One that is not known cannot stand in, and one that is gone must not.
+    with pytest.raises(ConfigurationError, match="ThrottlingException"):
+        resolve(SecretReference("secretsmanager", "unknown"))
+    throttled = AwsError("GetSecretValue", "ResourceNotFoundException", "gone")
+    monkeypatch.setattr("kizami.aws.client.machine.monotonic", lambda: later + secrets.KEPT_SECONDS)
+    with pytest.raises(ConfigurationError, match="ResourceNotFoundException"):
+        resolve(reference)
+
+
+def test_threads_that_need_a_secret_at_once_ask_for_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def slow(_: SecretReference) -> str:
+        asked.append(1)
+        sleep(0.05)
+        return "canary"
+
+    monkeypatch.setattr(secrets, "_fetch", slow)
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(lambda _: resolve(SecretReference("secretsmanager", "busy")), range(16)))
+    assert (set(found), len(asked)) == ({"canary"}, 1)

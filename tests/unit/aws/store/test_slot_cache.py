@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from kizami.aws.store.slot_cache import QUICK_SECONDS, SLOW_SECONDS, SlotCache
 from kizami.core.coverage import Span
 from kizami.core.epoch import to_seconds
 from kizami.core.messages import MetricRecord
+from kizami.core.slots import floor_to_slot
 
 START = datetime(2025, 12, 2, 9, 0, tzinfo=UTC)
 NOW = START + timedelta(hours=8)
@@ -24,7 +26,7 @@ class Table:
     """Records that can be read, and what was asked for."""
 
     def __init__(self, interval: int = 5) -> None:
-        self.records: dict[datetime, int] = {}
+        self.records: dict[datetime, float] = {}
         self.interval = interval
         self.asked: list[tuple[datetime, datetime]] = []
 
@@ -61,6 +63,17 @@ def test_a_whole_hour_is_read_once_however_often_it_is_looked_at(threads: Thread
         slots.look({"calls": span(3)}, NOW + timedelta(seconds=later))
     assert table.asked == [(START, START + timedelta(hours=3))]
     assert slots.count("calls", span(3)) == 3 * 720
+
+
+def test_a_count_may_be_negative_or_have_decimal_places(threads: ThreadPoolExecutor) -> None:
+    table = Table()
+    table.records = {table.slot(number): count for number, count in enumerate((-1, 0.1, 0.2, 2**53 - 1))}
+    slots = SlotCache(table.read, threads, GRACE, 100)
+    slots.look({"calls": span(1)}, NOW)
+    assert [each.count for each in slots.known("calls", span(1))] == [-1, 0.1, 0.2, 2**53 - 1]
+    assert slots.count("calls", span(1)) == 4
+    (bucket, _) = slots.buckets("calls", span(1), 15)
+    assert (bucket.lowest, bucket.highest, bucket.total) == (-1, 0.2, Decimal("-0.7"))
 
 
 def test_a_hole_is_looked_at_again_from_where_it_begins_and_seldom(threads: ThreadPoolExecutor) -> None:
@@ -155,3 +168,29 @@ def test_every_answer_is_that_of_the_records_themselves(stored: set[int], bounds
             n % 11 for n in inside if bucket.start <= table.slot(n) < bucket.start + timedelta(seconds=seconds)
         ]
         assert (bucket.stored, bucket.lowest, bucket.highest) == (len(of_it), min(of_it), max(of_it))
+
+
+@given(
+    interval=st.sampled_from([240, 480, 3600, 5400, 86_400]),
+    stored=st.sets(st.integers(0, 99)),
+    bounds=st.tuples(st.integers(0, 100), st.integers(0, 100)).map(sorted),
+    seconds=st.sampled_from([600, 7200, 86_400]),
+)
+def test_so_it_is_with_long_intervals(interval: int, stored: set[int], bounds: list[int], seconds: int) -> None:
+    table = Table(interval)
+    midnight = floor_to_slot(START, 86_400)
+    slot_of = {number: midnight + timedelta(seconds=interval * number) for number in range(101)}
+    table.records = {slot_of[number]: number % 11 for number in stored}
+    wanted = Span(slot_of[bounds[0]], slot_of[bounds[1]], interval)
+    with ThreadPoolExecutor(1) as threads:
+        slots = SlotCache(table.read, threads, GRACE, 1000)
+        slots.look({"calls": wanted}, NOW + timedelta(days=200))
+    inside = [number for number in sorted(stored) if bounds[0] <= number < bounds[1]]
+    assert slots.count("calls", wanted) == len(inside)
+    assert [each.slot for each in slots.known("calls", wanted)] == [to_seconds(slot_of[n]) for n in inside]
+    found = {bucket.start: bucket.total for bucket in slots.buckets("calls", wanted, seconds)}
+    expected: dict[datetime, int] = {}
+    for number in inside:
+        start = floor_to_slot(slot_of[number], seconds)
+        expected[start] = expected.get(start, 0) + number % 11
+    assert found == expected

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kizami.cli.terminal.plot import ASCII, BRAILLE, MARGIN, Column, column_edges, draw, gather_columns, scale_text
+from kizami.cli.terminal.plot import ASCII, BRAILLE, MARGIN, Column, column_edges, column_of, draw, scale_text
 from kizami.core.coverage import Span
-from kizami.core.messages import MetricRecord
+from kizami.home.figures.gathering import gather
+from kizami.home.figures.summary import Aggregate, summarize
+from kizami.home.targets import KnownTarget
+from kizami.home.values import Bucket
 from samples.database import T0, at
 
 
-def records(counts: Iterable[int | None]) -> list[MetricRecord]:
-    """One record a slot, but none where the count is None."""
-    return [MetricRecord("calls", at(n), count, at(n + 1)) for n, count in enumerate(counts) if count is not None]
-
-
-def columns_of(counts: list[int | None], most: int) -> list[Column]:
-    span = Span(T0, at(len(counts)), 5)
-    return gather_columns(records(counts), span, span, most)
+def columns_of(
+    counts: list[int | None], most: int, aggregate: Aggregate | None = None, first_slot: int = 0
+) -> list[Column]:
+    """One count a slot, or none where it is None; slots are expected from the first on."""
+    edges = column_edges(Span(T0, at(len(counts)), 5), most)
+    pieces = [Bucket(at(n), 1, count, count, count) for n, count in enumerate(counts) if count is not None]
+    target = KnownTarget("calls", 5, 5, at(first_slot))
+    figures = summarize(target, edges, gather(edges, pieces), at(len(counts) + 100))
+    return [column_of(figure, 5, aggregate) for figure in figures]
 
 
 def drawing(counts: list[int | None], width: int, height: int) -> list[str]:
@@ -39,6 +42,12 @@ def test_a_whole_line_is_drawn_through() -> None:
         "**  ",
         "----",
     ]
+
+
+def test_values_below_zero_are_drawn_below_it() -> None:
+    lines = draw(columns_of([-2, 0, 1], 3), 3, 4, ASCII)
+    assert [line[:MARGIN].strip(" |+") for line in lines] == ["1", "", "", "-2", ""]
+    assert [line[MARGIN:] for line in lines] == ["  *", " **", " *", "**", "---"]
 
 
 def test_a_gap_is_a_hole_and_no_line_leads_across_it() -> None:
@@ -61,16 +70,14 @@ def test_a_column_of_many_slots_reaches_from_the_least_to_the_greatest_count() -
     assert drawing([0, 9, 0, 9], 1, 3) == ["*", "*", "*", "-"]
 
 
+def test_a_column_can_be_at_one_figure_of_its_slots() -> None:
+    assert [column.high for column in columns_of([1, 2, 3, 4], 2, Aggregate.SUM)] == [3, 7]
+    assert [column.low for column in columns_of([1, 2, 3, 4], 2, Aggregate.MEAN)] == [1.5, 3.5]
+
+
 def test_what_was_never_expected_is_open_but_not_marked() -> None:
-    drawn, expected = Span(T0, at(4), 5), Span(at(2), at(4), 5)
-    columns = gather_columns(records([None, None, 1, 1]), drawn, expected, 4)
+    columns = columns_of([None, None, 1, 1], 4, first_slot=2)
     assert [line[MARGIN:] for line in draw(columns, 4, 2, ASCII)] == ["  **", "", "----"]
-
-
-def test_records_of_another_tiling_are_passed_over() -> None:
-    span = Span(T0, at(4), 10)
-    columns = gather_columns(records([1, 1, 1, 1]), span, span, 4)
-    assert [column.stored for column in columns] == [1, 1]
 
 
 def test_braille_has_two_by_four_dots_a_character() -> None:
@@ -98,10 +105,10 @@ def test_nothing_at_all_can_be_drawn() -> None:
 
 @given(st.integers(0, 5000), st.integers(1, 300))
 def test_columns_share_out_the_slots_without_remainder(slots: int, most: int) -> None:
-    edges = column_edges(slots, most)
-    assert len(edges) == min(slots, most)
-    assert [slot for edge in edges for slot in edge] == list(range(slots))
-    assert all(slot * len(edges) // slots == number for number, edge in enumerate(edges) for slot in edge)
+    edges = column_edges(Span(T0, at(slots), 5), most)
+    lengths = {(later - earlier).total_seconds() // 5 for earlier, later in pairwise(edges)}
+    assert (edges[0], edges[-1], len(edges)) == (T0, at(slots), min(slots, most) + 1)
+    assert not lengths or max(lengths) - min(lengths) <= 1
 
 
 @given(st.lists(st.none() | st.integers(0, 50), min_size=1, max_size=200), st.integers(1, 40))
@@ -113,10 +120,3 @@ def test_a_column_without_a_record_is_blank_and_every_gap_is_marked(counts: list
         column = columns[x * len(columns) // width]
         assert blank == (column.stored == 0)
         assert (lines[-1][x] == "-") == (column.stored == column.expected)
-
-
-def test_records_outside_of_the_drawing_are_left_out() -> None:
-    span = Span(at(1), at(2), 5)
-    early_and_late = [MetricRecord("calls", T0 + timedelta(seconds=5 * n), 9, T0) for n in (0, 1, 2)]
-    (column,) = gather_columns(early_and_late, span, span, 10)
-    assert column.stored == 1

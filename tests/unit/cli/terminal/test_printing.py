@@ -1,52 +1,20 @@
-"""How the verbs print: tables that align in any script, ages, shares, and plain text where nobody looks."""
+"""How the verbs speak: ages, shares, instants, numbers with their nouns, and JSON."""
 
 from __future__ import annotations
 
 import json
-import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kizami.cli.terminal import printing
 from kizami.cli.terminal.printing import (
     age_text,
-    cell_width,
     completeness_text,
     instant_text,
-    pad,
     plural,
     print_json,
 )
 from kizami.core.coverage import Completeness
-
-
-@pytest.mark.parametrize(
-    ("text", "width"),
-    [("calls", 5), ("応答数", 6), ("ｱｲ", 2), ("é", 1), ("e\u0301", 1), ("a\u200db", 2), ("Ａ", 2), ("", 0)],
-)
-def test_width_is_counted_in_cells_of_the_terminal(text: str, width: int) -> None:
-    assert cell_width(text) == width
-    assert cell_width(pad(text, 9)) == cell_width(pad(text, 9, right=True)) == 9
-
-
-def test_columns_align_whatever_script_they_are_in() -> None:
-    lines = printing.table_lines((("metric", False), ("count", True)), [("応答数", "7"), ("calls", "1234567")])
-    assert lines == ["metric    count", "応答数        7", "calls   1234567"]
-    assert {cell_width(line) for line in lines} == {15}
-
-
-def test_headings_are_bold_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    heading = "metric"
-    assert printing.table_lines(((heading, False),), [])[0] == heading
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    assert printing.table_lines(((heading, False),), [])[0] == "\x1b[1mmetric\x1b[0m"
-    for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
-        with monkeypatch.context() as patch:
-            patch.setenv(name, value)
-            assert printing.table_lines(((heading, False),), [])[0] == heading
 
 
 @pytest.mark.parametrize(

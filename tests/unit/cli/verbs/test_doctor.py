@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from fakes.authority import Authority
 from fakes.fault_server import (
     FaultServer,
     another_window,
@@ -18,14 +19,22 @@ from fakes.fault_server import (
     hang_before_headers,
     head,
     html,
+    huge_body,
+    raw,
     redirect,
     status,
 )
+from fakes.tokens import TokenedApi
 from kizami.cli.checks import machine
 from kizami.cli.checks.machine import Check, Health, check_clock, check_database, check_sqlite
 from kizami.cli.checks.targets import check_targets
 from kizami.cli.exit_codes import CHECK_FAILED, CONFIGURATION, OK
-from kizami.core.targets.target import SecretReference, Target
+from kizami.core.access.auth import OAuth2Auth
+from kizami.core.access.tls import Tls
+from kizami.core.answers.answer import Answer
+from kizami.core.requests.query import Query
+from kizami.core.targets.references import SecretReference
+from kizami.core.targets.target import Target
 from kizami.mock_api import service
 from kizami.mock_api.server import MockServer
 from programs.command import Command
@@ -133,13 +142,14 @@ class TestTargets:
     @pytest.mark.parametrize(
         ("behaviour", "finding", "remedy"),
         [
-            (status(401), "status 401, expected 200", "check the target's headers"),
+            (status(401), "status 401, expected 200", "the key is refused: check the target's headers"),
             (status(404), "status 404, expected 200", "check the target's url and path"),
             (status(500), "status 500, expected 200", "check the target's url and path"),
             (redirect("http://127.0.0.1:9/"), "status 302, expected 200", "redirects are not followed"),
-            (html, "the body is not JSON", "compare the answer with the target's count and echo"),
-            (another_window, "which was not asked for", "compare the answer with the target's count and echo"),
-            (answer(-1), "count: -1 is not an integer", "compare the answer with the target's count and echo"),
+            (html, "the body is not JSON", "is url right? If the body is the number itself"),
+            (another_window, "which was not asked for", "is the window asked for as the API wants it?"),
+            (answer(-1), "count: -1 is not an integer", "compare the answer with the target's count"),
+            (huge_body, "the body is larger than 1048576 bytes", "max_body of the target allows more"),
             (hang_before_headers, "no whole answer within 0.3 s", "is http://127.0.0.1"),
         ],
     )
@@ -150,6 +160,30 @@ class TestTargets:
         assert check.health is Health.FAILED
         assert finding in check.finding
         assert check.remedy.startswith(remedy)
+
+    def test_a_certificate_in_the_way_names_the_setting_that_helps(self, tmp_path: Path) -> None:
+        authority = Authority(tmp_path)
+        with FaultServer(answer(), tls=authority.serve(authority.sign("server"))) as server:
+            check = asked_once(Target(name="calls", url=server.url, lag_seconds=5))
+        assert check.finding == "the certificate of the server is not trusted (its authority is unknown here)"
+        assert check.remedy == 'set tls = { ca = "…" } to the file of its authority'
+
+    def test_a_certificate_of_ours_that_has_expired_fails(self, tmp_path: Path) -> None:
+        authority = Authority(tmp_path)
+        old = authority.sign("old", lasts=timedelta(days=-1))
+        tls = Tls(str(authority.file), str(old.cert), str(old.key))
+        with FaultServer(answer(), tls=authority.serve(authority.sign("server"))) as server:
+            first, second = check_targets([Target(name="calls", url=server.url, lag_seconds=5, tls=tls)], NOW)
+        assert (first.name, first.health, first.remedy) == ("tls.cert of calls", Health.FAILED, "renew it")
+        assert second.health is Health.OK
+
+    def test_a_client_without_a_token_is_told_what_to_check(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("CLIENT_SECRET", "hunter2-is-wrong")
+        with TokenedApi().server() as server:
+            auth = OAuth2Auth(f"{server.url}/token", "me", SecretReference("env", "CLIENT_SECRET"))
+            check = asked_once(Target(name="calls", url=server.url, lag_seconds=5, auth=auth))
+        assert check.finding.startswith(f"no token from {server.url}/token: status 401 (invalid_client")
+        assert check.remedy == "check token_url, client_id, scope and the secret of the target's auth"
 
     def test_the_newest_window_that_has_ended_is_asked_for_with_the_headers(
         self, monkeypatch: pytest.MonkeyPatch
@@ -162,6 +196,31 @@ class TestTargets:
         (request,) = server.requests
         assert request.query == {"from": ["2025-12-02T10:23:00Z"], "to": ["2025-12-02T10:23:05Z"]}
         assert request.headers["authorization"] == "hunter2"
+
+    def test_a_target_of_any_shape_is_asked_as_the_daemon_would(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("API_KEY", "hunter2")
+        target = {
+            "query": {"at": ("{from:unix}",), "key": (SecretReference("env", "API_KEY"),)},
+            "body": '{"to": "{to-1s:iso_ms}"}',
+            "method": "POST",
+        }
+        with FaultServer(raw(b'{"count": 4}')) as server:
+            url = f"{server.url}/v1/{{from:%Y}}"
+            check = asked_once(Target("calls", url, "", lag_seconds=5, answer=Answer(), **target))  # type: ignore[arg-type]
+        assert (check.health, check.finding.split(" in ")[0]) == (Health.OK, "count 4")
+        (request,) = server.requests
+        assert (request.method, request.target) == ("POST", "/v1/2025?at=1764670980&key=hunter2")
+        assert (request.headers["content-type"], request.body) == (
+            "application/json",
+            b'{"to": "2025-12-02T10:23:04.000Z"}',
+        )
+
+    def test_a_secret_of_the_query_that_is_not_there_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("API_KEY", raising=False)
+        query: Query = {"at": ("{from}",), "key": (SecretReference("env", "API_KEY"),)}
+        check = asked_once(Target(name="calls", url="http://127.0.0.1:9", path="", lag_seconds=5, query=query))
+        assert (check.health, check.finding) == (Health.FAILED, "the environment variable API_KEY is not set")
+        assert check.remedy == "set it, or change the target's query"
 
     def test_a_secret_that_is_not_there_is_named_and_nothing_is_asked(
         self, monkeypatch: pytest.MonkeyPatch
@@ -206,14 +265,14 @@ class TestMachine:
             file.write(os.urandom(4096 * 20))
         check = check_database(damaged)
         assert (check.health, "is damaged" in check.finding) == (Health.FAILED, True)
-        assert "restore a copy" in check.remedy
+        assert "`kizami restore` a backup" in check.remedy
 
     def test_a_directory_that_is_not_there(self, tmp_path: Path) -> None:
         check = check_database(tmp_path / "none" / "kizami.db")
         assert (check.health, check.remedy) == (Health.FAILED, "use another --database")
 
     def test_a_full_disk(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(machine, "LITTLE_ROOM_BYTES", 2**62)
+        monkeypatch.setattr("kizami.local.store.database.LITTLE_ROOM_BYTES", 2**62)
         check = check_database(tmp_path / "kizami.db")
         assert (check.health, check.finding.startswith("only ")) == (Health.FAILED, True)
 

@@ -9,9 +9,11 @@ import re
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 
 from kizami.cli.exit_codes import CHECK_FAILED, CONFIGURATION, FAILURE, OK, USAGE
+from kizami.cli.terminal.tables import cell_width
 from kizami.platform.clock import SystemClock
 from programs.command import Command
 from samples.database import T0, at, bury_slots, make_database, queue_slots
@@ -93,10 +95,10 @@ class TestQuery:
         [
             (["query", "cals"], "METRIC: 'cals' is not known here; did you mean calls?"),
             (["query", "x"], f"METRIC: 'x' is not known here; known: calls, silent, {WIDE}"),
-            (["query"], "Missing argument 'METRIC' (see kizami query --help)"),
+            (["query"], "Missing argument 'METRIC...' (see kizami query --help)"),
             (
                 ["query", "calls", "--from", "2025-12-02T10:00:00"],
-                "--from: '2025-12-02T10:00:00' has no time zone; add Z or an offset such as +09:00",
+                "--from: '2025-12-02T10:00:00' has no time zone; add Z or an offset such as +09:00, or say --tz",
             ),
             (
                 ["query", "calls", "--csv", "--json"],
@@ -188,6 +190,32 @@ class TestStatus:
             "dead      1 dead letter",
         ]
 
+    def test_a_narrow_terminal_has_whole_rows_and_colours_unless_they_are_not_wanted(
+        self, kizami: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setenv("COLUMNS", "72")
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        coloured = kizami("status").out
+        monkeypatch.setenv("NO_COLOR", "1")
+        lines = kizami("status").out.splitlines()
+        assert lines[:4] == [
+            "metric  newest slot           age  last hour  last day  missing",
+            "silent  -                       -       0.0%      0.0%      724",
+            "calls   2025-12-02T09:59:55Z  35s      97.9%     97.9%       15",
+            "応答数  2025-12-02T09:59:55Z  35s      99.4%     99.4%        4",
+        ]
+        assert lines[5:7] == [
+            "verdict   16 of 36 slots of the last minute are stored (20 missing);",
+            "          coverage 24 h 65.79%, 5 gaps.",
+        ]
+        assert all(cell_width(line) <= 72 for line in lines)
+        assert re.sub(r"\x1b\[\d*m", "", coloured).splitlines() == lines
+        assert "\x1b[31msilent" in coloured
+        assert "\x1b[33mcalls" in coloured
+        assert "\x1b[31mverdict" in coloured
+
     def test_a_program_gets_all_of_it(self, kizami: Command) -> None:
         document = kizami("status", "--json").json
         assert [each["metricName"] for each in document["metrics"]] == ["silent", "calls", WIDE]
@@ -196,7 +224,7 @@ class TestStatus:
         assert document["coverage"]["hour"]["expected"] == 3 * SLOTS
         assert document["lateness"]["p99Ms"] == 7
         assert document["verdict"] == {"level": "bad", "finding": "some_stored"}
-        assert document["daemon"] == {"running": False, "pid": None, "trouble": None}
+        assert document["daemon"] == {"running": False, "pid": None, "trouble": None, "backups": None}
         assert document["queue"] == {"waiting": 0, "planned": 0, "inFlight": 0, "oldestAgeSeconds": 0.0}
 
     def test_what_is_paused_or_no_longer_configured_is_not_expected(self, kizami: Command) -> None:
@@ -276,6 +304,38 @@ class TestExport:
         assert len(path.read_text("utf-8").splitlines()) == SLOTS + 1
         assert sorted(tmp_path.glob(".*part")) == []
 
+    def test_figures_of_each_stretch_go_to_every_format(self, kizami: Command, tmp_path: Path) -> None:
+        found = kizami("export", "calls", WIDE, *HOUR, "--every", "30m")
+        assert found.err == "kizami: 4 rows of 2 metrics written to stdout\n"
+        assert found.out == kizami("query", "calls", WIDE, *HOUR, "--every", "30m", "--csv").out
+        lines = kizami("export", "calls", *HOUR, "--every", "30m", "--sum", "--json").out.splitlines()
+        (metric,) = kizami("query", "calls", *HOUR, "--every", "30m", "--sum", "--json").json["metrics"]
+        assert [json.loads(line) for line in lines] == [
+            {"metricName": "calls", **row} for row in metric["buckets"]
+        ]
+        kizami("export", "calls", *HOUR, "--every", "30m", "--format", "parquet", "-o", tmp_path / "f.parquet")
+        rows = pyarrow.parquet.read_table(tmp_path / "f.parquet").to_pylist()
+        assert [(row["stored"], int(row["sum"])) for row in rows] == [
+            (json.loads(line)["stored"], json.loads(line)["sum"]) for line in lines
+        ]
+        excel = kizami("export", "calls", *HOUR, "--every", "1h", "--max", "--excel").out
+        assert excel.splitlines()[1].startswith("calls,2025-12-02 09:00:00,2025-12-02 10:00:00,709,720,10")
+
+    def test_figures_without_a_range_begin_with_the_oldest_record(self, kizami: Command) -> None:
+        rows = [line.split(",") for line in kizami("export", "calls", "--every", "1h").out.splitlines()[1:]]
+        assert [row[1:3] for row in rows] == [
+            ["2025-12-02T09:00:00Z", "2025-12-02T10:00:00Z"],
+            ["2025-12-02T10:00:00Z", "2025-12-02T10:00:30Z"],
+        ]
+
+    def test_more_stretches_than_are_read_at_once_are_all_there(
+        self, kizami: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        whole = kizami("export", "--every", "1m", "--tz", "Asia/Tokyo").out
+        monkeypatch.setattr("kizami.cli.verbs.export._STRETCHES", 7)
+        assert kizami("export", "--every", "1m", "--tz", "Asia/Tokyo").out == whole
+        assert len(whole.splitlines()) == 1 + 2 * 61
+
     def test_a_link_is_followed_and_a_device_is_written_to(self, kizami: Command, tmp_path: Path) -> None:
         (tmp_path / "link.csv").symlink_to(tmp_path / "target.csv")
         assert kizami("export", WIDE, "-o", tmp_path / "link.csv").code == OK
@@ -324,3 +384,57 @@ def test_the_clock_of_these_tests_is_the_one_that_the_verbs_read(kizami: Command
     assert SystemClock().now() == NOW
     assert datetime.fromisoformat(kizami("status", "--json").json["now"]) == NOW
     assert T0 < NOW
+
+
+class TestZones:
+    TOKYO = ("--tz", "Asia/Tokyo")
+
+    def test_times_are_shown_and_read_in_the_zone_asked_for(self, kizami: Command) -> None:
+        found = kizami(
+            "query", "calls", "--from", "2025-12-02T18:08:10", "--to", "2025-12-02 18:08:20", *self.TOKYO
+        )
+        assert found.out.splitlines()[1:] == [
+            "2025-12-02T18:08:10+09:00          10  2025-12-02T18:08:15+09:00",
+            "2025-12-02T18:08:15+09:00           -  1 slot not stored",
+        ]
+        gap = kizami("gaps", "calls", *self.TOKYO).out.splitlines()[1]
+        assert gap.split()[1:3] == ["2025-12-02T18:08:15+09:00", "2025-12-02T18:08:20+09:00"]
+        assert "2025-12-02T18:59:55+09:00" in kizami("status", *self.TOKYO).out
+        assert "2025-12-02T18:00:00+09:00" in kizami("chart", "calls", *HOUR, "--width", "100", *self.TOKYO).out
+
+    def test_the_environment_names_the_zone_unless_the_option_does(
+        self, kizami: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("KIZAMI_TZ", "Asia/Kathmandu")
+        assert "+05:45" in kizami("status").out
+        assert "+09:00" in kizami("status", *self.TOKYO).out
+        monkeypatch.setenv("KIZAMI_TZ", "Nowhere")
+        found = kizami("status")
+        assert (found.code, found.err.splitlines()) == (
+            USAGE,
+            ["kizami: KIZAMI_TZ: 'Nowhere' is not a time zone like Asia/Tokyo, Europe/Berlin or UTC"],
+        )
+
+    def test_what_programs_read_stays_utc(self, kizami: Command) -> None:
+        for verb in (
+            ["query", "calls", "--json"],
+            ["query", "calls", "--csv"],
+            ["status", "--json"],
+            ["gaps", "--json"],
+        ):
+            assert "+09:00" not in kizami(*verb, *self.TOKYO).out
+        assert kizami("query", "calls", *HOUR, "--json", *self.TOKYO).json["from"] == "2025-12-02T09:00:00Z"
+
+    @pytest.mark.parametrize(
+        ("arguments", "start", "end"),
+        [
+            (["--last", "1h30m"], "2025-12-02T08:30:30Z", "2025-12-02T10:00:30Z"),
+            (["--last", "5min"], "2025-12-02T09:55:30Z", "2025-12-02T10:00:30Z"),
+            (["--last", "today"], "2025-12-02T00:00:00Z", "2025-12-02T10:00:30Z"),
+            (["--from", "yesterday", "--to", "today"], "2025-12-01T00:00:00Z", "2025-12-02T00:00:00Z"),
+            (["--last", "yesterday", *TOKYO], "2025-11-30T15:00:00Z", "2025-12-01T15:00:00Z"),
+        ],
+    )
+    def test_ranges_in_peoples_words(self, kizami: Command, arguments: list[str], start: str, end: str) -> None:
+        found = kizami("query", "calls", "--json", *arguments).json
+        assert (found["from"], found["to"]) == (start, end)

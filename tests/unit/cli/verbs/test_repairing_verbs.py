@@ -65,6 +65,18 @@ class TestBackfill:
         assert kizami("backfill", "--gaps", *HOUR, "--no-wait", "--json").json == {"asked": 0}
         assert pending("calls") == [99, *range(300, 310)]
 
+    def test_a_target_that_can_only_say_now_is_left_out_and_said(self, kizami: Command) -> None:
+        tables = [f'[[targets]]\nname = "{name}"\nurl = "http://127.0.0.1:9"\n' for name in ("errors", "calls")]
+        Path("kizami.toml").write_text("".join(tables) + "backfill = false\n")
+        found = kizami("backfill", "--gaps", *HOUR, "--no-wait")
+        assert found.code == OK
+        assert found.err.splitlines() == [
+            "kizami: left out: calls; with backfill = false what was missed stays missing",
+            "kizami: 0 slots put on the queue, for `kizami up` to collect",
+        ]
+        assert pending("calls") == []
+        assert kizami("gaps", "calls", *HOUR, "--json").json["missing"] == 11
+
     def test_gaps_begin_where_polling_began_but_a_range_may_lie_before(self, kizami: Command) -> None:
         day = ("--from", "2025-12-02T08:59:00Z", "--to", "2025-12-02T09:01:00Z")
         assert kizami("backfill", "errors", "--gaps", *day, "--dry-run", "--json").json["missing"] == 0
@@ -80,6 +92,16 @@ class TestBackfill:
         assert kizami("backfill", "errors", *apart, "--no-wait", "--json").json == {"asked": 12}
         with Reader.opened(DATABASE) as reader:
             assert reader.metrics()["errors"].first_slot == at(0)
+
+    def test_a_range_that_begins_before_what_is_kept_is_refused(self, kizami: Command) -> None:
+        connection = open_database(DATABASE)
+        connection.execute("UPDATE metrics SET keep_seconds = 1800 WHERE name = 'calls'")
+        connection.close()
+        found = kizami("backfill", "calls", *HOUR, "--no-wait")
+        line = "--from: 'calls' keeps nothing from so long ago; begin at 2025-12-02T09:30:35Z or later"
+        assert (found.code, found.out, found.err) == (USAGE, "", f"kizami: {line}\n")
+        # What is not kept is no gap, either: slots 300 to 309 are from more than half an hour ago.
+        assert kizami("backfill", "--gaps", *HOUR, "--dry-run", "--json").json["missing"] == 0
 
     def test_it_wants_to_be_told_which_slots(self, kizami: Command) -> None:
         found = kizami("backfill")
@@ -167,7 +189,7 @@ class TestDeadLetters:
             Path("kizami.toml").write_text(f'[[targets]]\nname = "{name}"\nurl = "http://a.b"\nenabled = false\n')
         found = kizami("dead-letters", "redrive", "calls", "--json")
         assert found.json == {"redriven": 0, "kept": 3}
-        assert "3 dead letters not: the target is paused or removed" in found.err
+        assert "3 dead letters not: the target is paused, removed or has backfill = false" in found.err
         assert kizami("dead-letters", "list", "--json").json["total"] == 3
         assert pending("calls") == []
 

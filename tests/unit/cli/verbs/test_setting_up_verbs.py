@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,10 @@ from kizami.cli.exit_codes import CONFIGURATION, FAILURE, OK, USAGE
 from kizami.cli.main import VERBS
 from kizami.cli.main import kizami as group
 from kizami.cli.verbs.init import TEMPLATE
-from kizami.cli.verbs.targets import target_fields
-from kizami.core.config import TARGET_SETTINGS, parse_config
+from kizami.core.answers.answer import Answer
+from kizami.core.config import parse_config
+from kizami.core.targets.description import target_fields
+from kizami.core.targets.settings import TARGET_SETTINGS
 from kizami.core.targets.target import SEED_TARGET
 from programs.command import Command, environment
 from samples.database import make_database
@@ -37,19 +40,25 @@ def uncommented(text: str) -> str:
 
 
 class TestInit:
+    SEED = replace(SEED_TARGET, answer=Answer(echo=True))  # a file's count may also be text that writes a number
+
     def test_what_it_writes_is_the_seed_target(self, kizami: Command) -> None:
         found = kizami("init")
         assert (found.code, found.out) == (OK, "")
-        assert parse_config(Path("kizami.toml").read_text("utf-8")).targets == (SEED_TARGET,)
+        assert parse_config(Path("kizami.toml").read_text("utf-8")).targets == (self.SEED,)
 
     def test_every_setting_stands_in_it_once_with_its_default(self) -> None:
         first, second = tomllib.loads(uncommented(TEMPLATE))["targets"]
-        assert set(first) == set(TARGET_SETTINGS)
-        headers = first.pop("headers")
+        assert set(first) | set(second) == set(TARGET_SETTINGS)
+        require, part, refuse = map(first.pop, ("require", "zero_if_missing", "refuse"))
+        assert list(map(first.pop, ("keep", "keep_totals"))) == ["90d", "5y"]
+        headers, query, body, method = map(first.pop, ("headers", "query", "body", "method"))
         text = "[[targets]]\n" + "\n".join(f"{name} = {_toml(value)}" for name, value in first.items())
-        assert parse_config(text).targets == (SEED_TARGET,)
-        assert list(headers.values()) == ["env:API_TOKEN"]
-        assert set(second) == {"name", "url"}
+        assert parse_config(text).targets == (self.SEED,)
+        assert list(headers.values()) == ["env:API_KEY"]
+        assert (require, part, refuse) == ({"/has_more": False}, "/count", ["/error"])
+        assert (list(query), "{from}" in body, method) == (["since", "key"], True, "POST")
+        assert set(second) == {"name", "url", "auth", "tls", "proxy", "values"}
         assert len(parse_config(uncommented(TEMPLATE)).targets) == 2
 
     def test_the_aggregation_batch_stands_in_it_with_its_defaults(self) -> None:
@@ -77,7 +86,7 @@ class TestInit:
 
 
 def _toml(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else f'"{value}"'
+    return f'"{value}"' if isinstance(value, str) else str(value).lower()
 
 
 class TestTargets:
@@ -96,14 +105,24 @@ class TestTargets:
         Path("kizami.toml").write_text(
             '[[targets]]\nname = "calls"\nurl = "https://api.example.com"\ncount = "/data/0/count"\n'
             'headers = { Authorization = "env:API_TOKEN" }\nenabled = false\n'
+            'query = { since = "{from:unix}", tag = ["a", "b"], key = "env:API_TOKEN" }\n'
+            'body = \'{"to": "{to}"}\'\n'
         )
         found = kizami("targets", "--json")
         (target,) = found.json["targets"]
         assert set(target) == set(TARGET_SETTINGS)
         assert target["headers"] == {"Authorization": "env:API_TOKEN"}
+        assert target["query"] == {"since": "{from:unix}", "tag": ["a", "b"], "key": "env:API_TOKEN"}
+        assert (target["body"], target["method"], target["path"]) == ('{"to": "{to}"}', "POST", "")
         assert (target["count"], target["enabled"], target["lag"]) == ("/data/0/count", False, 5)
         assert "hunter2" not in found.out + found.err
         assert "paused" in kizami("targets").out
+
+    def test_the_schema_for_editors_is_printed_whatever_the_file_says(self, kizami: Command) -> None:
+        Path("kizami.toml").write_text("[")
+        found = kizami("targets", "--schema")
+        assert (found.code, found.err) == (OK, "")
+        assert set(found.json["definitions"]["target"]["properties"]) == set(TARGET_SETTINGS)
 
     def test_all_settings_are_told(self) -> None:
         assert list(target_fields(SEED_TARGET)) == list(TARGET_SETTINGS)

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kizami.core.errors import ApiStatusError, ApiUnreachable, ConfigurationError
-from kizami.core.targets.target import SecretReference, Target
-from kizami.local.engine.backoff import MAX_SECONDS, retry_delay_seconds
-from kizami.local.engine.failure_log import FailureLog
+from kizami.core.targets.references import SecretReference
+from kizami.core.targets.target import Target
+from kizami.local.engine.failures.backoff import MAX_SECONDS, retry_delay_seconds
+from kizami.local.engine.failures.failure_log import FailureLog
 from kizami.local.engine.host_limits import (
     LIVE_WAIT_MS,
     OLD_LINE,
@@ -22,8 +23,10 @@ from kizami.local.engine.host_limits import (
     Entry,
     HostLimits,
 )
+from kizami.local.http.fetcher import Fetcher
 from kizami.local.http.handle import RequestProfile
-from kizami.local.http.secrets import resolve_headers
+from kizami.local.http.requester import Requester
+from kizami.local.http.target_access import TargetAccess
 
 DOWN = ApiUnreachable("down")
 
@@ -116,6 +119,16 @@ class TestHosts:
         assert list(hosts.advance()) == ["old 1", "old 2", "old 3", "old 4"]
         assert hosts.old_room("a") == OLD_LINE - 4
 
+    def test_an_old_request_waits_while_a_live_one_does(self) -> None:
+        hosts: HostLimits[str] = HostLimits(1000, 256)
+        for _ in range(SILENT_AFTER):
+            self.enter(hosts, "a", "x")
+            hosts.done("a", live=True, answered=False)
+        for n in range(SILENT_LIVE + 1):
+            self.enter(hosts, "a", f"live {n}")
+        self.enter(hosts, "a", "old", live=False)
+        assert list(hosts.advance()) == []
+
     def test_what_was_let_through_and_not_sent_makes_room_again(self) -> None:
         hosts: HostLimits[str] = HostLimits(1, 1)
         assert self.enter(hosts, "a", "early") is Entry.SENT
@@ -158,27 +171,42 @@ class TestFailureLog:
     ) -> None:
         log = FailureLog(0)
         for second in range(120):
-            log.failed("calls", DOWN, second * 1000)
+            log.failed("calls", "down", second * 1000)
             log.summarise(second * 1000)
         assert [vars(record)["event"] for record in caplog.records] == ["target.failing", "targets.failing"]
 
     def test_recovery_is_told_once(self, caplog: pytest.LogCaptureFixture) -> None:
         log = FailureLog(0)
-        log.failed("calls", DOWN, 0)
-        log.failed("calls", DOWN, 5000)
+        log.failed("calls", "down", 0)
+        log.failed("calls", "down", 5000)
         for _ in range(3):
             log.succeeded("calls", 10_000)
         recovery = vars(caplog.records[-1])
         assert (recovery["event"], recovery["failures"], recovery["seconds"]) == ("target.recovered", 2, 10.0)
         assert len(caplog.records) == 2
 
+    def test_a_clock_that_was_set_back_does_not_silence_it(self, caplog: pytest.LogCaptureFixture) -> None:
+        log = FailureLog(3_600_000)
+        log.failed("calls", "down", 3_600_000)
+        log.summarise(1_000)
+        log.failed("calls", "down", 1_000)
+        log.summarise(61_000)
+        events = [vars(record)["event"] for record in caplog.records]
+        assert events == ["target.failing", "targets.failing", "targets.failing"]
+
     def test_a_thousand_targets_that_fail_at_once_are_a_few_lines(self, caplog: pytest.LogCaptureFixture) -> None:
         log = FailureLog(0)
         for n in range(1000):
-            log.failed(f"t{n}", DOWN, 10)
+            log.failed(f"t{n}", "down", 10)
         log.summarise(60_000)
         assert len(caplog.records) == 21
         assert vars(caplog.records[-1])["targets"] == 1000
+
+
+def read_access(target: Target) -> TargetAccess:
+    with Requester(Fetcher()) as requester:
+        (access,) = requester.read_accesses([target])
+        return access
 
 
 class TestSecrets:
@@ -190,7 +218,7 @@ class TestSecrets:
             "Authorization": SecretReference("env", "API_TOKEN"),
             "X-Api-Key": SecretReference("file", str(tmp_path / "key")),
         }
-        lines = resolve_headers(Target(headers=headers))
+        lines = read_access(Target(headers=headers)).secrets.headers
         assert lines == ("Accept: application/json", "Authorization: s3cret", "X-Api-Key: k3y")
 
     @pytest.mark.parametrize(
@@ -204,7 +232,7 @@ class TestSecrets:
     )
     def test_what_cannot_be_read_is_a_configuration_error(self, reference: SecretReference, problem: str) -> None:
         with pytest.raises(ConfigurationError, match=problem):
-            resolve_headers(Target(headers={"X-Api-Key": reference}))
+            read_access(Target(headers={"X-Api-Key": reference}))
 
     @pytest.mark.parametrize("secret", ["", "two\r\nX-Admin: yes", "tab\there"])
     def test_a_secret_that_would_break_the_header_is_refused_without_being_shown(
@@ -212,7 +240,7 @@ class TestSecrets:
     ) -> None:
         monkeypatch.setenv("API_TOKEN", secret)
         with pytest.raises(ConfigurationError) as refusal:
-            resolve_headers(Target(headers={"X-Api-Key": SecretReference("env", "API_TOKEN")}))
+            read_access(Target(headers={"X-Api-Key": SecretReference("env", "API_TOKEN")}))
         assert not secret or secret not in str(refusal.value)
 
     def test_a_profile_does_not_show_its_headers(self) -> None:

@@ -14,6 +14,7 @@ from kizami.core.targets.target import Target
 from kizami.local.engine.active_targets import ActiveTarget, offset_ms
 from kizami.local.engine.sender import Sender
 from kizami.local.http.handle import RequestProfile
+from kizami.local.http.target_access import TargetAccess
 from kizami.local.store.metrics import ID_SPACE, metric_id
 from kizami.local.store.rows import SentRow
 
@@ -25,7 +26,8 @@ def polled(ordinal: int, interval_seconds: int = 5, lag_seconds: int | None = No
     lag = interval_seconds if lag_seconds is None else lag_seconds
     target = Target(name=f"t{ordinal}", interval_seconds=interval_seconds, lag_seconds=lag)
     number = metric_id(ordinal)
-    return ActiveTarget(target, number, offset_ms(target, number), "host", RequestProfile(1, (), direct=True))
+    access = TargetAccess(target, RequestProfile(1, (), direct=True))
+    return ActiveTarget(target, number, offset_ms(target, number), "host", access)
 
 
 def rows_until(planner: Sender, until_ms: float, step_ms: int = 100) -> list[tuple[float, SentRow]]:
@@ -68,12 +70,18 @@ def test_messages_are_on_the_queue_well_before_they_are_due_once_it_runs() -> No
 
 def test_planning_is_spread_and_never_a_burst() -> None:
     planner = Sender([polled(n) for n in range(1000)], START_MS)
-    while planner.next_rows(START_MS):
-        pass
+    while found := planner.next_rows(START_MS):
+        assert len(found) <= 32 * 12
     # From here on it plans the minutes ahead, some tens of targets in each tenth of a second.
     for now_ms in range(START_MS, START_MS + 120_000, 100):
         assert len(planner.next_rows(now_ms)) <= 32 * 12
     assert not planner.has_more(START_MS + 119_900)
+
+
+def test_the_tick_of_the_start_itself_is_left_to_catch_up() -> None:
+    tick_ms = START_MS - START_MS % 5000
+    rows = Sender([polled(0)], tick_ms).next_rows(tick_ms)
+    assert min(row.due_ms for row in rows) == tick_ms + 5000
 
 
 def test_a_planner_that_slept_through_a_minute_is_behind() -> None:

@@ -10,8 +10,9 @@ import pytest
 
 import fakes.fault_server as faults
 from fakes.fault_server import FaultServer
-from kizami.core.collector import MAX_BODY_BYTES, Response
+from kizami.core.collector import Response
 from kizami.core.errors import ApiError, ApiPayloadError, ApiUnreachable
+from kizami.core.targets.target import DEFAULT_MAX_BODY_BYTES
 from kizami.local.http.fetcher import Fetcher, Finished
 from kizami.local.http.handle import RequestProfile
 from kizami.local.http.wakeup import WakeUp
@@ -110,15 +111,48 @@ def test_a_body_that_is_too_large_is_cut_off(fetcher: Fetcher, behaviour: faults
     with FaultServer(behaviour) as server:
         error = outcome(fetcher, server.url)
     assert isinstance(error, ApiPayloadError)
-    assert str(error) == f"the body is larger than {MAX_BODY_BYTES} bytes"
+    assert str(error) == f"the body is larger than {DEFAULT_MAX_BODY_BYTES} bytes"
 
 
-def test_nothing_is_decompressed(fetcher: Fetcher) -> None:
+@pytest.mark.parametrize("code", [401, 503])
+def test_of_an_error_whose_body_is_too_large_the_status_counts(fetcher: Fetcher, code: int) -> None:
+    """An outage with a long page would else be taken for an answer that does not match, and block its target."""
+    with FaultServer(faults.raw(b"x" * 2 * DEFAULT_MAX_BODY_BYTES, code, Retry_After="7")) as server:
+        found = outcome(fetcher, server.url)
+    assert isinstance(found, Response)
+    assert (found.status, found.retry_after) == (code, "7")
+
+
+def test_a_compressed_answer_is_unpacked(fetcher: Fetcher) -> None:
+    with FaultServer(faults.gzipped) as server:
+        assert outcome(fetcher, server.url) == Response(200, BODY)
+        assert server.requests[0].headers["accept-encoding"] == "gzip"
+
+
+def test_the_cap_is_on_what_a_body_unpacks_to(fetcher: Fetcher) -> None:
     with FaultServer(faults.gzip_bomb) as server:
-        response = outcome(fetcher, server.url)
-        assert "accept-encoding" not in server.requests[0].headers
-    assert isinstance(response, Response)
-    assert len(response.body) == 60_000
+        error = outcome(fetcher, server.url)
+    assert isinstance(error, ApiPayloadError)
+    assert str(error) == f"the body is larger than {DEFAULT_MAX_BODY_BYTES} bytes"
+
+
+@pytest.mark.parametrize("behaviour", [faults.encoded_and_late, faults.not_gzip])
+def test_what_cannot_be_unpacked_is_one_line(fetcher: Fetcher, behaviour: faults.Behaviour) -> None:
+    with FaultServer(behaviour) as server:
+        error = outcome(fetcher, server.url)
+    assert isinstance(error, ApiPayloadError)
+    assert str(error) == "the body is not what its Content-Encoding says"
+
+
+def test_only_wanted_headers_come_back_those_of_the_last_answer_and_repeated_ones_as_a_list(
+    fetcher: Fetcher,
+) -> None:
+    wanted = frozenset({"x-total", "link", "x-none"})
+    profile = RequestProfile.of("http://127.0.0.1", 60, (), wanted_headers=wanted)
+    with FaultServer(faults.told_in_headers) as server:
+        fetcher.start(f"{server.url}/?{WINDOW}", profile, None)
+        (finished,) = finish(fetcher)
+    assert finished.outcome == Response(200, BODY, headers={"x-total": "12", "link": "<a>, <b>"})
 
 
 def test_redirects_are_not_followed(fetcher: Fetcher) -> None:

@@ -8,6 +8,7 @@ import math
 import re
 import statistics
 import time
+import warnings
 from datetime import datetime
 from typing import Any
 
@@ -18,21 +19,28 @@ from hypothesis import strategies as st
 from kizami.core.errors import InvalidInput
 from kizami.home.targets import KnownTarget
 from kizami.web.prometheus.budget import Budget
-from kizami.web.prometheus.evaluation import Scalar, calculate, evaluate
+from kizami.web.prometheus.evaluation import evaluate
 from kizami.web.prometheus.expressions import (
     Aggregation,
-    Arithmetic,
+    Binary,
     Matcher,
+    Matching,
     MatchKind,
     Number,
     OverTime,
     Selector,
+    Side,
+    Subquery,
     Time,
 )
+from kizami.web.prometheus.operators import calculate
 from kizami.web.prometheus.patterns import compile_pattern
 from kizami.web.prometheus.routes import read_time, sample_text, written
-from kizami.web.prometheus.samples import Samples, quantile, variance
-from kizami.web.prometheus.syntax import parse_matchers, parse_promql_duration, parse_query
+from kizami.web.prometheus.samples import Samples
+from kizami.web.prometheus.syntax import parse_matchers, parse_query
+from kizami.web.prometheus.tokens import parse_promql_duration
+from kizami.web.prometheus.vectors import Scalar
+from kizami.web.prometheus.windows import Extremes, quantile, variance
 
 
 def named(name: str) -> Matcher:
@@ -66,14 +74,14 @@ def test_functions_and_aggregations() -> None:
 
 
 def test_arithmetic_has_its_precedence() -> None:
-    assert parse_query("1+1") == Arithmetic("+", Number(1), Number(1))
-    assert parse_query("1 + 2 * 3") == Arithmetic("+", Number(1), Arithmetic("*", Number(2), Number(3)))
-    assert parse_query("(1 + 2) * 3") == Arithmetic("*", Arithmetic("+", Number(1), Number(2)), Number(3))
-    assert parse_query("2 ^ 3 ^ 2") == Arithmetic("^", Number(2), Arithmetic("^", Number(3), Number(2)))
-    assert parse_query("-2 ^ 2") == Arithmetic("*", Number(-1), Arithmetic("^", Number(2), Number(2)))
-    assert parse_query("2 ^ -1") == Arithmetic("^", Number(2), Arithmetic("*", Number(-1), Number(1)))
-    assert parse_query("8 - 4 - 2") == Arithmetic("-", Arithmetic("-", Number(8), Number(4)), Number(2))
-    assert parse_query("time() / 60") == Arithmetic("/", Time(), Number(60))
+    assert parse_query("1+1") == Binary("+", Number(1), Number(1))
+    assert parse_query("1 + 2 * 3") == Binary("+", Number(1), Binary("*", Number(2), Number(3)))
+    assert parse_query("(1 + 2) * 3") == Binary("*", Binary("+", Number(1), Number(2)), Number(3))
+    assert parse_query("2 ^ 3 ^ 2") == Binary("^", Number(2), Binary("^", Number(3), Number(2)))
+    assert parse_query("-2 ^ 2") == Binary("*", Number(-1), Binary("^", Number(2), Number(2)))
+    assert parse_query("2 ^ -1") == Binary("^", Number(2), Binary("*", Number(-1), Number(1)))
+    assert parse_query("8 - 4 - 2") == Binary("-", Binary("-", Number(8), Number(4)), Number(2))
+    assert parse_query("time() / 60") == Binary("/", Time(), Number(60))
     assert parse_query("0x1F") == Number(31)
     assert parse_query("1e3") == Number(1000)
     inf = parse_query("Inf")
@@ -81,10 +89,46 @@ def test_arithmetic_has_its_precedence() -> None:
     assert math.isinf(inf.value)
 
 
+def test_comparisons_and_sets_bind_less_than_arithmetic() -> None:
+    one, two, three = Number(1), Number(2), Number(3)
+    assert parse_query("1 + 2 > bool 3") == Binary(">", Binary("+", one, two), three, returns_bool=True)
+    a, b, c = (Selector((named(name),)) for name in "abc")
+    assert parse_query("a or b and c") == Binary("or", a, Binary("and", b, c))
+    assert parse_query("a == 1 unless b") == Binary("unless", Binary("==", a, one), b)
+
+
+def test_which_series_meet_is_said_between_the_two() -> None:
+    a, b = (Selector((named(name),)) for name in "ab")
+    assert parse_query("a / on (x, y) b") == Binary("/", a, b, Matching(("x", "y"), on=True))
+    assert parse_query("a ^ ignoring () b") == Binary("^", a, b, Matching(()))
+    grouped = Matching(("x",), True, Side.RIGHT, ("y",))
+    assert parse_query("a > bool on (x) group_right (y) b") == Binary(">", a, b, grouped, returns_bool=True)
+
+
+def test_ranks_rates_and_subqueries() -> None:
+    calls = Selector((named("calls"),))
+    assert parse_query("topk by (job) (3, calls)") == Aggregation("topk", calls, ("job",), parameter=Number(3))
+    assert parse_query("rate(calls[5m])") == OverTime("rate", Selector((named("calls"),), 300_000))
+    steps = Subquery(calls, 3_600_000, 300_000, 60_000)
+    assert parse_query("max_over_time(calls[1h:5m] offset 1m)") == OverTime("max", steps)
+    minutes = Subquery(Binary("+", calls, Number(1)), 3_600_000, 60_000)
+    assert parse_query("avg_over_time((calls + 1)[1h:])") == OverTime("avg", minutes)
+
+
+@given(st.lists(st.integers(-9, 9), min_size=1, max_size=40), st.data())
+def test_the_extremes_of_every_run_are_known(values: list[int], data: st.DataObject) -> None:
+    first = data.draw(st.integers(0, len(values) - 1))
+    last = data.draw(st.integers(first + 1, len(values)))
+    numbers = [float(value) for value in values]
+    assert Extremes(min, numbers).between(first, last) == min(values[first:last])
+    assert Extremes(max, numbers).between(first, last) == max(values[first:last])
+
+
 @pytest.mark.parametrize(
     "query",
     ["", "  ", "calls{", "calls{a}", "calls{a=}", 'calls{a=b}', "calls[5]", "calls[", "calls[0s]", "sum(", "sum()",
-     "rate(calls[5m])", "avg_over_time(calls)", "avg_over_time(1)", "calls calls", "calls == 1", "a and b", "{}",
+     "irate(calls[5m])", "avg_over_time(calls)", "avg_over_time(1)", "calls calls", "calls == ", "and b", "{}",
+     "a and on b", "topk(calls)", "rate(calls[1h:5m])",
      '{a=~".*"}', "1 +", "*", "calls[5m][5m]", "é", "'text'", "calls offset 5", "a" * 5000,
      "(" * 100 + "1" + ")" * 100, "-" * 3900 + "1", "+" * 3900 + "1", "1" + "+1" * 1900, "2" + "^2" * 1900,
      "1" + "*1" * 1900, "sum(" * 900 + "calls" + ")" * 900, "{" + 'a!="b",' * 400 + "}",
@@ -143,7 +187,7 @@ def test_durations_add_up() -> None:
     ]  # fmt: skip
 
 
-literals = st.text(alphabet="ab.|()[]^$*+?\\-_", max_size=6)
+literals = st.text(alphabet="ab.|()[]^$*+?\\-_&~:", max_size=8)
 patterns = st.recursive(
     st.sampled_from(["a", "b", "ab", ".", ".*", ".+", "[ab]", "[^a]", r"\.", ""]),
     lambda inner: st.one_of(
@@ -156,7 +200,7 @@ patterns = st.recursive(
 
 @given(patterns, st.text(alphabet="ab.c", max_size=8))
 def test_a_pattern_matches_what_a_regular_expression_would(pattern: str, text: str) -> None:
-    assert compile_pattern(pattern).matches(text) == (re.fullmatch(pattern, text, re.DOTALL) is not None)
+    assert compile_pattern(pattern).matches(text) == python_matches(pattern, text)
 
 
 @given(literals, st.text(alphabet="ab.", max_size=5))
@@ -165,7 +209,31 @@ def test_a_pattern_is_understood_alike_or_refused(pattern: str, text: str) -> No
         compiled = compile_pattern(pattern)
     except InvalidInput:
         return
-    assert compiled.matches(text) == (re.fullmatch(pattern, text, re.DOTALL) is not None)
+    assert compiled.matches(text) == python_matches(pattern, text)
+
+
+def python_matches(pattern: str, text: str) -> bool:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # that a class may mean something else one day
+        return re.fullmatch(pattern, text, re.DOTALL) is not None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "those"),
+    [("[[ab]", "[ab"), ("[a[]", "a["), ("[a&&b]", "a&b"), ("[a||b]", "a|b"), ("[a~~b]", "a~b"), ("[--/]", "-./"),
+     ("[]a]", "]a"), (r"[\]a]", "]a"), (r"[a\-c]", "a-c"), ("[a-]", "a-"), ("[a^]", "a^"), (r"[\d.]", "0.")],
+)  # fmt: skip
+def test_a_class_is_the_characters_in_it(pattern: str, those: str) -> None:
+    compiled = compile_pattern(pattern)
+    assert [each for each in "[]ab&|~-./^0c" if compiled.matches(each)] == [
+        each for each in "[]ab&|~-./^0c" if each in those
+    ]
+
+
+@pytest.mark.parametrize("pattern", ["[[:alpha:]]", "[b-a]", r"[\d-z]", r"[a-\w]", "[a", "[", "[]", "[^]", "[a-"])
+def test_what_is_no_class_is_refused(pattern: str) -> None:
+    with pytest.raises(InvalidInput, match="not a class of characters"):
+        compile_pattern(pattern)
 
 
 @pytest.mark.parametrize("pattern", ["(a|a)" * 30 + "b", ".*" * 400 + "b", "(.*a|.*b)" * 9, "a|" * 900 + "b"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pytest
 from hypothesis import given
@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from kizami.core.errors import InvalidInput
 from kizami.home.chart import RANGES
-from kizami.home.snapshot import TargetCondition
-from kizami.web.view.address import MAX_MINUTES, View, read_number, read_range, read_view
-from kizami.web.view.panel_links import panel_links
+from kizami.home.health import TargetCondition
+from kizami.web.view.address import MAX_MINUTES, MAX_TOGETHER, View, read_number, read_range, read_view
+from kizami.web.view.panel_links import ShownRanges, between, panel_links
 from samples.strategies import metrics
 
 NOW = datetime(2025, 12, 2, 10, 0, 0, tzinfo=UTC)
@@ -28,6 +28,7 @@ def views(draw: st.DrawFn) -> View:
     start, end = draw(st.one_of(st.just((None, None)), zooms))
     return View(
         metric=draw(st.one_of(st.none(), metrics)),
+        others=tuple(draw(st.lists(metrics, max_size=MAX_TOGETHER - 1, unique=True))),
         range=draw(st.sampled_from(list(RANGES))),
         start=start,
         end=end,
@@ -40,7 +41,10 @@ def views(draw: st.DrawFn) -> View:
 
 
 def query_of(url: str) -> dict[str, str]:
-    return dict(parse_qsl(urlsplit(url).query, keep_blank_values=True, errors="strict"))
+    """What the server reads of an address: the metric of a target's page is in its path."""
+    parts = urlsplit(url)
+    query = dict(parse_qsl(parts.query, keep_blank_values=True, errors="strict"))
+    return query | ({"metric": unquote(parts.path.removeprefix("/targets/"))} if parts.path != "/" else {})
 
 
 @given(views())
@@ -50,7 +54,7 @@ def test_a_shared_address_shows_the_same(view: View) -> None:
 
 def test_what_is_as_usual_is_not_in_the_address() -> None:
     assert View().url() == "/"
-    assert View(metric="注文/数", minutes=15).url() == "/?metric=%E6%B3%A8%E6%96%87%2F%E6%95%B0"
+    assert View(metric="注文/数", minutes=15).url() == "/targets/%E6%B3%A8%E6%96%87/%E6%95%B0"
     assert View(metric="a", range="1h").url(range="24h", metric=None) == "/?range=24h"
 
 
@@ -69,6 +73,8 @@ def test_what_is_as_usual_is_not_in_the_address() -> None:
         ({"until": "9999-12-31T23:59:59Z"}, "until"),
         ({"until": "yesterday"}, "until"),
         ({"condition": "tired"}, "condition"),
+        ({"with": "a,<b>"}, "with"),
+        ({"with": "a,b,c,d,e,f"}, "with"),
         ({"minutes": "0"}, "minutes"),
         ({"minutes": "61"}, "minutes"),
         ({"minutes": "１５"}, "minutes"),
@@ -117,22 +123,23 @@ def test_numbers_are_whole_and_within_bounds() -> None:
 
 
 def test_each_panel_has_its_links_and_its_command() -> None:
-    links = panel_links(View(range="1h"), "注文/数", "acme", NOW, {})
+    links = panel_links(View(range="1h"), "注文/数", "acme", ShownRanges("1h", {"last": "15m"}), {})
     assert links["chart"].json == "/api/v1/chart?metric=%E6%B3%A8%E6%96%87%2F%E6%95%B0&last=1h"
     assert links["chart"].csv == "/api/v1/records?metric=%E6%B3%A8%E6%96%87%2F%E6%95%B0&last=1h&format=csv"
     assert links["chart"].command == "kizami query '注文/数' --last 1h"
-    assert links["gaps"].command == "kizami gaps --last 24h"
+    assert links["gaps"].command == "kizami gaps '注文/数' --last 24h"
+    every = panel_links(View(), None, None, ShownRanges("1h", {}), {})
+    assert (every["gaps"].command, every["gaps"].csv) == ("kizami gaps --last 24h", "/api/v1/gaps?format=csv")
     assert links["status"].json == "/api/v1/status"
-    held = panel_links(View(until=NOW), "calls", None, NOW, {"--database": "my data.db", "--config": "k.toml"})
+    rows = ShownRanges("15m", between(NOW - timedelta(minutes=14), NOW + timedelta(minutes=1)))
+    held = panel_links(View(until=NOW), "calls", None, rows, {"--database": "my data.db", "--config": "k.toml"})
     assert held["slots"].command == (
         "kizami query calls --from 2025-12-02T09:46:00Z --to 2025-12-02T10:01:00Z --database 'my data.db' "
         "--config k.toml"
     )
-    zoomed = panel_links(
-        View(start=NOW - timedelta(hours=2), end=NOW - timedelta(hours=1)), "calls", None, NOW, {}
-    )
-    assert zoomed["slots"].command == "kizami query calls --from 2025-12-02T08:45:00Z --to 2025-12-02T09:00:00Z"
-    found = panel_links(View(search="a", condition=TargetCondition.SILENT), "calls", None, NOW, {})
+    zoomed = panel_links(View(start=NOW - timedelta(hours=2), end=NOW), "calls", None, rows, {})
+    assert zoomed["chart"].command == "kizami query calls --from 2025-12-02T08:00:00Z --to 2025-12-02T10:00:00Z"
+    found = panel_links(View(search="a", condition=TargetCondition.SILENT), "calls", None, rows, {})
     assert found["targets"].csv == "/api/v1/targets?search=a&condition=silent&format=csv"
     assert links["companies"].command == "kizami aggregate points --company-id acme"
     assert held["companies"].command == "kizami aggregate points --company-id ID --database 'my data.db'"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kizami.core.coverage import Completeness
 from kizami.web.view import words as words_module
 from kizami.web.view.render import breakable, phrased
-from kizami.web.view.words import LANGUAGES, choose_language, compact, number, percent, words_in
+from kizami.web.view.words import LANGUAGES, choose_language, compact, exact_number, number, percent, words_in
 
 
 def placeholders(phrase: str) -> set[str]:
@@ -80,6 +80,18 @@ def test_a_count_fits_into_a_cell_whatever_its_size() -> None:
     assert [compact(count) for count in counts] == [
         "0", "99,999", "100K", "123K", "1.00M", "12.3M", "999M", "9007T",
     ]  # fmt: skip
+
+
+def test_a_count_with_decimal_places_fits_too() -> None:
+    counts = (0.1, 12.345, 1234.5, 99_999.5, 123_456.75, 0.05, 0.00003, -12.345, -123_456)
+    assert [compact(count) for count in counts] == [
+        "0.1", "12.34", "1,234", "99,999", "123K", "0.05", "3e-05", "-12.34", "-123K",
+    ]  # fmt: skip
+    assert [exact_number(count) for count in (0.00003, -1234.567, 1234567)] == [
+        "0.00003",
+        "-1,234.567",
+        "1,234,567",
+    ]
 
 
 def test_numbers_are_grouped() -> None:

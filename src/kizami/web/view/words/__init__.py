@@ -10,6 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from kizami.core.answers.numbers import Number, plain_text
 from kizami.core.coverage import Completeness
 
 LANGUAGES = ("en", "ja")
@@ -22,7 +23,7 @@ _UNITS = (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """One language: `words("gaps.none")`; `n` chooses the form for one or for many."""
+    """One language: `words("episodes.none")`; `n` chooses the form for one or for many."""
 
     language: str
     phrases: Mapping[str, str]
@@ -87,14 +88,34 @@ def number(value: float) -> str:
     return f"{value:,.2f}".rstrip("0").rstrip(".")
 
 
-def compact(value: int) -> str:
-    """Short enough for a cell of the grid: from 100,000 on three digits and a unit, cut and not rounded."""
-    if value < 100_000:
+def exact_number(value: Number) -> str:
+    """A count with all of its decimal places, grouped by thousands."""
+    if isinstance(value, int):
         return number(value)
+    whole, _, places = plain_text(abs(value)).partition(".")
+    return f"{'-' if value < 0 else ''}{int(whole):,}.{places}"
+
+
+def compact(value: Number) -> str:
+    """Short enough for a cell of the grid: from 100,000 on three digits and a unit, cut and not rounded."""
+    if value < 0:
+        return "-" + compact(-value)
+    if value < 100_000:
+        return number(value) if isinstance(value, int) else _short_fraction(value)
+    value = int(value)
     unit, size = next((unit, size) for unit, size in _LARGE if value >= size)
     whole = str(value // size)
     decimals = max(0, 3 - len(whole))
     return f"{whole}.{value * 10**decimals // size % 10**decimals:0{decimals}}{unit}" if decimals else whole + unit
+
+
+def _short_fraction(value: float) -> str:
+    """As many digits of it as the cell has room for: 12.34, 1,234, 0.05, 3e-05."""
+    whole, _, places = plain_text(value).partition(".")
+    room = max(0, 4 - len(whole))
+    if value < 0.01:
+        return f"{value:.0e}"
+    return f"{int(whole):,}.{places[:room]}".rstrip("0").rstrip(".") if room else f"{int(whole):,}"
 
 
 def percent(part: Completeness) -> str:

@@ -1,0 +1,102 @@
+"""One look at a home: what is wrong, read in a few questions however many targets there are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+
+from kizami.alerts.findings import AlertFinding, Findings, collect
+from kizami.alerts.numbers import find_numbers
+from kizami.alerts.rules.conditions import AlertCondition
+from kizami.alerts.rules.patterns import matches
+from kizami.alerts.rules.settings import AlertSettings
+from kizami.alerts.seen import Holes, Look, low_coverage
+from kizami.alerts.troubles import (
+    NO_LATENESS,
+    NO_MACHINE_TROUBLE,
+    MachineTrouble,
+    find_home_troubles,
+    find_troubles,
+)
+from kizami.core.coverage import Completeness
+from kizami.core.slots import shift
+from kizami.home.health import DAY, LAST_MINUTE, TargetStatus, tally_slots
+from kizami.home.incidents import Kind, Member
+from kizami.home.port import Home
+from kizami.home.snapshot import minute_statuses, read_coverage, target_statuses
+from kizami.home.targets import ONE_MACHINE
+
+DEATHS_SECONDS = 300  # a slot that died so long ago is news no more
+
+
+def take_look(
+    home: Home,
+    settings: AlertSettings,
+    now: datetime,
+    running_since: datetime | None = None,
+    machine: MachineTrouble = NO_MACHINE_TROUBLE,
+) -> Look:
+    """Ask a home how it does; with `running_since`, nobody collected before that."""
+    has_coverage = any(condition.kind is Kind.COVERAGE for condition, _ in settings.conditions())
+    statuses = (target_statuses if has_coverage else minute_statuses)(home, now)
+    deaths = home.deaths(shift(now, -DEATHS_SECONDS))
+    # What is retried comes late, too: then it is its target's trouble.
+    is_failing = any(each.trouble is not None for each in statuses.values())
+    lateness = NO_LATENESS if is_failing else home.lateness(now - LAST_MINUTE, now)
+    late_after_ms = max((each.target.pace.late_after_ms for each in statuses.values()), default=0)
+    findings = find_troubles(statuses, deaths, now, running_since)
+    of_home = find_home_troubles(
+        home.queue_depth(now), lateness, late_after_ms or ONE_MACHINE.late_after_ms, _is_storing(statuses), machine
+    )
+    findings = findings.joined(of_home).joined(_find_by_rules(home, settings, statuses, now))
+    return Look(now, findings, {name: status.target for name, status in statuses.items()})
+
+
+def _is_storing(statuses: Mapping[str, TargetStatus]) -> bool:
+    """Whether the queue moves: records come, or requests at least fail."""
+    return any(each.minute.stored or each.trouble is not None for each in statuses.values())
+
+
+def _find_by_rules(
+    home: Home, settings: AlertSettings, statuses: Mapping[str, TargetStatus], now: datetime
+) -> Findings:
+    findings = Findings()
+    for condition, patterns in settings.conditions():
+        wanted = [each for each in statuses.values() if each.target.is_on and matches(patterns, each.target.name)]
+        if condition.kind is Kind.COVERAGE:
+            findings = findings.joined(collect(_find_low_coverage(condition, wanted)))
+        else:
+            findings = findings.joined(find_numbers(home, condition, [each.target for each in wanted], now))
+    return findings
+
+
+def _find_low_coverage(condition: AlertCondition, statuses: Sequence[TargetStatus]) -> Iterator[AlertFinding]:
+    for status in statuses:
+        covered = status.hour if condition.seconds == 3600 else status.day
+        yield from low_coverage(condition, status.target.name, covered)
+
+
+class HomeSlotCounter:
+    """`SlotCounter` over a home, at the moment of a look."""
+
+    def __init__(self, home: Home, look: Look) -> None:
+        self._home = home
+        self._look = look
+
+    def holes(self, members: Collection[Member]) -> dict[str, Holes]:
+        look = self._look
+        spans = {}
+        for member in members:
+            target = look.targets.get(member.name)
+            if target is not None and member.first_slot is not None:
+                end = shift(member.well_since or look.now, -target.lag_seconds)
+                spans[member.name] = target.due_within(member.first_slot, end, look.now)
+        counts = self._home.slot_counts(spans) if spans else {}
+        return {
+            name: Holes(tally_slots(span, counts[name]), look.targets[name].backfill and look.targets[name].is_on)
+            for name, span in spans.items()
+        }
+
+    def coverage(self, members: Collection[Member]) -> Completeness | None:
+        targets = [self._look.targets[member.name] for member in members if member.name in self._look.targets]
+        return read_coverage(self._home, targets, DAY, self._look.now) if targets else None

@@ -1,0 +1,117 @@
+"""Collecting: each message calls the Collector, which asks the API and writes the slot's record (2.1–3.4, 6.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import ceil
+
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from kizami.cdk.foundation import Foundation
+from kizami.cdk.parts.environment import keep_environment, target_environment
+from kizami.cdk.parts.functions import WRITE_KEY_ACTIONS, allow, allow_key, allow_notes, consume, make_function
+from kizami.cdk.parts.secrets import allow_secrets
+from kizami.cdk.settings import MEMORY_MB
+from kizami.core.targets.bundles import Bundle
+from kizami.core.targets.references import SecretReference
+from kizami.core.targets.target import Target
+
+LEAST_AT_ONCE, MOST_AT_ONCE = 10, 500  # half of what an account has for all its functions
+BUNDLE_MEMORY_MB = 256  # a hundred requests at once are a third of a second of CPU
+MAX_ATTEMPTS = 5  # where the queue itself has no limit
+
+
+class Collecting(Construct):
+    """The Collector and its event sources; one message per invocation."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        foundation: Foundation,
+        queue: sqs.IQueue,
+        table: dynamodb.ITable,
+        api_base_url: str | None,
+        api_key: SecretReference | None = None,
+        ledger: dynamodb.ITable | None = None,
+        dead_letters: sqs.IQueue | None = None,
+    ) -> None:
+        super().__init__(scope, id)
+        self._foundation = foundation
+        environment = {
+            "AI_METRICS_TABLE_NAME": table.table_name,
+            **target_environment(foundation),
+            **keep_environment(foundation),
+        }
+        if api_base_url is not None:
+            environment["AI_API_BASE_URL"] = api_base_url
+        if api_key is not None:
+            environment["KIZAMI_API_KEY"] = str(api_key)
+        self.collector = make_function(
+            self,
+            "Collector",
+            foundation,
+            handler="kizami.aws.collector.handler",
+            description="Asks the API for one window and writes its record",
+            timeout_seconds=foundation.settings.collector_timeout_seconds,
+            memory_mb=BUNDLE_MEMORY_MB if foundation.bundles else MEMORY_MB,
+            environment=environment,
+        )
+        # Every write is on the condition that the slot is free: nothing else is needed.
+        allow(self.collector, ["dynamodb:PutItem"], [table.table_arn])
+        if foundation.has_config:  # whether a target is blocked stands in the table, too
+            allow(self.collector, ["dynamodb:Query"], [table.table_arn])
+        if foundation.has_config and ledger is None:
+            allow_notes(self.collector, table)
+            self.collector.add_environment("KIZAMI_MAX_ATTEMPTS", str(foundation.settings.max_receives))
+        allow_key(self.collector, foundation.table_key, "dynamodb", WRITE_KEY_ACTIONS)
+        allow_secrets(self.collector, [*target_secrets(foundation.targets), *([api_key] if api_key else [])])
+        if ledger is not None:
+            self._let_it_collect_bundles(queue, table, ledger, dead_letters)
+        concurrency = foundation.settings.collector_concurrency
+        self.consume("Schedule", queue, concurrency or most_at_once(foundation.bundles, foundation.targets))
+
+    def _let_it_collect_bundles(
+        self, queue: sqs.IQueue, table: dynamodb.ITable, ledger: dynamodb.ITable, dead_letters: sqs.IQueue | None
+    ) -> None:
+        """25 records a call, the ledger, and what failed back to its queue or to the dead letters."""
+        allow(self.collector, ["dynamodb:PartiQLInsert"], [table.table_arn])
+        allow(self.collector, ["dynamodb:PutItem", "dynamodb:UpdateItem"], [ledger.table_arn])
+        self.collector.add_environment("KIZAMI_LEDGER_TABLE_NAME", ledger.table_name)
+        attempts = self._foundation.settings.max_receives or MAX_ATTEMPTS
+        self.collector.add_environment("KIZAMI_MAX_ATTEMPTS", str(attempts))
+        self.return_to("QUEUE_URL", queue)
+        if dead_letters is not None:
+            self.return_to("KIZAMI_DEAD_LETTER_QUEUE_URL", dead_letters)
+
+    def return_to(self, variable: str, queue: sqs.IQueue) -> None:
+        """Let the Collector send what it could not settle to a queue, which it knows by the variable."""
+        self.collector.add_environment(variable, queue.queue_url)
+        allow(self.collector, ["sqs:SendMessage"], [queue.queue_arn])
+        allow_key(self.collector, self._foundation.queue_key, "sqs", ["kms:GenerateDataKey", "kms:Decrypt"])
+
+    def consume(self, id: str, queue: sqs.IQueue, max_concurrency: int | None) -> None:
+        """Call the Collector for each message of `queue`."""
+        batch_size = self._foundation.settings.collector_batch_size
+        consume(self, id, self._foundation, self.collector, queue, batch_size, max_concurrency)
+
+
+def most_at_once(bundles: Sequence[Bundle], targets: Iterable[Target]) -> int | None:
+    """How many Collectors may run: as many as if every bundle had a target that hangs, and as many again.
+
+    A single target has no bound: a mapping with one keeps five pollers at a queue that two would do for.
+    """
+    timeouts = {target.name: target.timeout_seconds for target in targets}
+    if not bundles:
+        return None
+    hanging = (
+        ceil(max(timeouts[member] for member in bundle.members) / bundle.interval_seconds) for bundle in bundles
+    )
+    return min(max(2 * sum(hanging), LEAST_AT_ONCE), MOST_AT_ONCE)
+
+
+def target_secrets(targets: Iterable[Target]) -> list[SecretReference]:
+    """The secrets that the targets refer to, wherever they do."""
+    return [reference for target in targets for _, reference in target.references()]

@@ -1,0 +1,71 @@
+"""Which secrets a function may read: exactly those that it is told the names of, or those below their folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from aws_cdk import Stack, Token
+from aws_cdk import aws_lambda as lambda_
+
+from kizami.cdk.parts.findings import acknowledge
+from kizami.cdk.parts.functions import allow
+from kizami.core.errors import ConfigurationError
+from kizami.core.targets.references import SecretReference
+
+ACTIONS = {"secretsmanager": "secretsmanager:GetSecretValue", "ssm": "ssm:GetParameter"}
+MOST_NAMED = 30  # a role's policies have 10,240 characters in all
+
+
+def allow_secrets(function: lambda_.Function, secrets: Iterable[SecretReference]) -> None:
+    """Let the function read the secrets and parameters that are referred to.
+
+    Of a kind that has too many for a policy, it may read all that are in the same folders (`prod/…`).
+    """
+    named = {SecretReference(secret.kind, secret.id) for secret in secrets}
+    for kind, action in ACTIONS.items():
+        some = sorted((secret for secret in named if secret.kind == kind), key=str)
+        if len(some) > MOST_NAMED:
+            _allow_folders(function, kind, action, folders_of([secret.name for secret in some]))
+        elif some:
+            allow(function, [action], [secret_arn(secret, Stack.of(function)) for secret in some])
+
+
+def folders_of(names: Iterable[str]) -> list[str]:
+    """The folders that the names are in, as few as a policy has room for, else ConfigurationError."""
+    found = sorted({name.strip("/").rpartition("/")[0] for name in names})
+    if len(found) > MOST_NAMED:
+        found = sorted({folder.partition("/")[0] for folder in found})
+    if "" in found or len(found) > MOST_NAMED or any(folder.startswith("arn:") for folder in found):
+        raise ConfigurationError(
+            "kizami.toml",
+            f"refers to more than {MOST_NAMED} secrets that are not in common folders: a role has no room for all;"
+            " name them like kizami/NAME, or keep many in one: secretsmanager:ID#KEY",
+        )
+    return found
+
+
+def _allow_folders(function: lambda_.Function, kind: str, action: str, folders: Iterable[str]) -> None:
+    stack = Stack.of(function)
+    arns = [secret_arn(SecretReference(kind, f"{folder}/*"), stack).removesuffix("-??????") for folder in folders]
+    allow(function, [action], arns)
+    if function.role:
+        reason = "There are too many secrets to name each of them; these are in folders of their own."
+        acknowledge(function.role, {f"IAM5[Resource::{_as_found(arn, stack)}]": reason for arn in arns})
+
+
+def _as_found(arn: str, stack: Stack) -> str:
+    """An ARN as cdk-nag writes it in a finding."""
+    parts = {stack.partition: "AWS::Partition", stack.account: "AWS::AccountId", stack.region: "AWS::Region"}
+    for value, name in parts.items():
+        arn = arn.replace(value, f"<{name}>") if Token.is_unresolved(value) else arn
+    return arn
+
+
+def secret_arn(secret: SecretReference, stack: Stack) -> str:
+    """The one secret or parameter that the reference names."""
+    if secret.id.startswith("arn:") or Token.is_unresolved(secret.id):
+        return secret.id
+    if secret.kind == "secretsmanager":
+        # Secrets Manager adds six characters of its own to the name.
+        return f"arn:{stack.partition}:secretsmanager:{stack.region}:{stack.account}:secret:{secret.id}-??????"
+    return f"arn:{stack.partition}:ssm:{stack.region}:{stack.account}:parameter/{secret.id.lstrip('/')}"

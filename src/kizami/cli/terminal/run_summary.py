@@ -1,0 +1,71 @@
+"""What `kizami up` says when it ends: how long it ran, what it stored, what is dead and what is missing."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from kizami.cli.terminal.printing import age_text
+from kizami.core.coverage import count_slots
+from kizami.core.errors import KizamiError
+from kizami.local.engine.loop import Engine, Show, StoredRecord
+from kizami.local.home import LocalHome
+from kizami.platform.clock import SystemClock
+
+_MOST_METRICS = 2000  # of more, who stops it would have to wait for the missing slots to be counted
+
+logger = logging.getLogger(__name__)
+
+
+class RunSummary:
+    """Counts what is stored on its way to whoever shows it."""
+
+    def __init__(self, database: Path, engine: Engine) -> None:
+        self._database = database
+        self._engine = engine
+        self._began = SystemClock().now()
+        self._began_seconds = time.monotonic()
+        self._stored = self._backfilled = 0
+
+    def counting(self, show: Show | None) -> Show:
+        """`show`, with the records counted before."""
+
+        def count(records: list[StoredRecord]) -> None:
+            self._stored += len(records)
+            self._backfilled += sum(record.backfilled for record in records)
+            if show:
+                show(records)
+
+        return count
+
+    def tell(self) -> None:
+        """One line in the log."""
+        up = age_text(time.monotonic() - self._began_seconds)
+        try:
+            rest: Mapping[str, object] = self._left_over()
+        except KizamiError as error:  # the file is gone
+            rest = {"reason": str(error)}
+        counts = {"up": up, "stored": self._stored, "backfilled": self._backfilled}
+        logger.info("polling has ended", extra={"event": "daemon.stopped", **counts, **rest})
+
+    def _left_over(self) -> dict[str, int]:
+        """The dead letters that are there, and this run's slots that are neither stored nor queued nor dead."""
+        metrics = [metric for target in self._engine.targets for metric in target.metrics]
+        now = SystemClock().now()
+        with closing(LocalHome(self._database)) as home:
+            dead = {"dead_letters": home.queue_depth(now).dead}
+            if len(metrics) > _MOST_METRICS:
+                return dead
+            spans = {each.name: each.within(self._began, now, now) for each in home.targets(metrics)}
+            return dead | {"missing": sum(map(count_slots, home.missing(spans).values()))}
+
+
+@contextmanager
+def run_summary(database: Path, engine: Engine) -> Iterator[RunSummary]:
+    """The summary of what happens within, told at its end, but not of a start that failed."""
+    summary = RunSummary(database, engine)
+    yield summary
+    summary.tell()

@@ -1,0 +1,190 @@
+"""How the collection is doing, as a person reads it: a table of metrics, the verdict, and who fails and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+from math import ceil
+
+from kizami.cli.terminal.colours import Colour, coloured
+from kizami.cli.terminal.printing import age_text, completeness_text, instant_text, percent_text, plural
+from kizami.cli.terminal.tables import fits, hanging, table_lines
+from kizami.core.coverage import Completeness
+from kizami.home.health import LATENESS_RANGE, Level, Overview, TargetCondition, TargetStatus, judge
+from kizami.home.port import Home
+from kizami.home.snapshot import HomeHealth, read_health
+from kizami.home.targets import Polling
+from kizami.home.values import BackupState, DaemonState, QueueDepth, TargetTrouble
+from kizami.web.view.phrasing import verdict_sentence
+from kizami.web.view.words import words_in
+
+SHOWN = 20
+_NAMED = 3  # of the targets that fail alike
+_NOT_POLLED = {Polling.PAUSED: "paused", Polling.DISABLED: "disabled", Polling.REMOVED: "not configured"}
+_COLOURS: dict[Level, Colour | None] = {
+    Level.GOOD: "green",
+    Level.NOTICE: "yellow",
+    Level.BAD: "red",
+    Level.IDLE: None,
+}
+_COLUMNS = (
+    ("metric", False),
+    ("newest slot", False),
+    ("age", True),
+    ("last hour", True),
+    ("last day", True),
+    ("missing", True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What the verb shows: the home's health, and the daemon that collects, if one does there."""
+
+    health: HomeHealth
+    daemon: DaemonState | None
+
+    @property
+    def targets(self) -> list[TargetStatus]:
+        """All of them, those that need a look first."""
+        return sorted(self.health.targets.values(), key=_urgency)
+
+
+def read_status(home: Home, now: datetime) -> Status:
+    """The state of the home at `now`."""
+    return Status(read_health(home, now), home.daemon())
+
+
+def _urgency(status: TargetStatus) -> tuple[float, float, str]:
+    return status.hour.ratio, day_of(status).ratio, status.target.name
+
+
+def day_of(status: TargetStatus) -> Completeness:
+    """Of a target that is not polled nothing is expected."""
+    return status.day if status.target.is_on else Completeness(0, 0)
+
+
+def status_lines(status: Status, show_all: bool = False) -> list[str]:
+    """The status as a person reads it: a table of metrics, then what they share."""
+    every, missing = status.targets, status.health.missing_slots()
+    shown = every if show_all else every[:SHOWN]
+    now = status.health.overview.now
+    rows = [_row(each, missing[each.target.name], now, completeness_text) for each in shown]
+    if not fits(_COLUMNS, rows):
+        rows = [_row(each, missing[each.target.name], now, _percent) for each in shown]
+    lines = table_lines(_COLUMNS, rows, [_colour(each) for each in shown])
+    if len(shown) < len(every):
+        lines.append(f"… and {len(every) - len(shown):,} more, no less complete (--all lists them)")
+    return [*lines, "", *_summary_lines(status), *_trouble_lines(status, missing, show_all)]
+
+
+def _colour(each: TargetStatus) -> Colour | None:
+    if not each.target.is_on:
+        return "bright_black"
+    if each.condition in (TargetCondition.BLOCKED, TargetCondition.SILENT):
+        return "red"
+    return "yellow" if each.trouble or each.hour.ratio < 1 else None
+
+
+def _row(each: TargetStatus, missing: int, now: datetime, share: Callable[[Completeness], str]) -> list[str]:
+    target = each.target
+    return [
+        target.name if target.is_on else f"{target.name} ({_NOT_POLLED[target.polling]})",
+        instant_text(each.newest_slot),
+        age_text(now - each.newest_slot) if each.newest_slot else "-",
+        share(each.hour) if each.hour.expected else "-",
+        share(day_of(each)) if day_of(each).expected else "-",
+        str(missing) if target.is_on else "-",
+    ]
+
+
+def _percent(completeness: Completeness) -> str:
+    return percent_text(completeness.ratio)
+
+
+def _coverage_text(completeness: Completeness) -> str:
+    return completeness_text(completeness) if completeness.expected else "-"
+
+
+def _summary_lines(status: Status) -> list[str]:
+    overview = status.health.overview
+    queue, late = overview.queue, overview.lateness
+    minutes = f"last {LATENESS_RANGE.seconds // 60} minutes"
+    lateness = (
+        f"p50 {late.p50_ms} ms, p99 {late.p99_ms} ms, {plural(late.polls, 'poll')} in the {minutes}"
+        if late.polls
+        else f"no polls {'yet' if overview.first_tick else f'in the {minutes}'}"
+    )
+    verdict, daemon = judge(overview), status.daemon
+    backups = daemon.backups if daemon else None
+    return [
+        *_line("verdict", verdict_sentence(overview, verdict, words_in("en")), _COLOURS[verdict.level]),
+        *(_line("daemon", _daemon_text(daemon), None if daemon.is_running else "yellow") if daemon else []),
+        *(_line("backups", _backups_text(backups, overview.now)) if backups else []),
+        *_line("coverage", _overall_coverage_text(overview)),
+        *_line("missing", f"{plural(overview.gap_slots, 'slot')} of the last day"),
+        *_line("lateness", lateness),
+        *_line("queue", _queue_text(queue)),
+        *_line("dead", plural(queue.dead, "dead letter"), "red" if queue.dead else None),
+    ]
+
+
+def _line(name: str, words: str, colour: Colour | None = None) -> list[str]:
+    """What is said under that name, in as many lines as the terminal needs."""
+    return [coloured(line, colour) for line in hanging(name, words, 10)]
+
+
+def _trouble_lines(status: Status, missing: Mapping[str, int], show_all: bool) -> list[str]:
+    """Why targets fail, those that need a look first; of all that fail alike it is said once."""
+    alike: dict[TargetTrouble, list[str]] = {}
+    for each in status.targets:
+        if each.trouble:
+            alike.setdefault(each.trouble, []).append(each.target.name)
+    now = status.health.overview.now
+    shown = [
+        _trouble_text(trouble, names, sum(missing[name] for name in names), now)
+        for trouble, names in islice(alike.items(), None if show_all else SHOWN)
+    ]
+    if len(shown) < len(alike):
+        shown.append(f"and {len(alike) - len(shown):,} more (--all lists them)")
+    return [line for text in shown for line in _line("failing", text, "red")]
+
+
+def _trouble_text(trouble: TargetTrouble, names: Sequence[str], missing: int, now: datetime) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    failing = f"{', '.join(names[:_NAMED])}{more}"
+    if trouble.blocked_since is None or trouble.next_probe is None:
+        return f"{failing}: {trouble.error}"
+    ahead = trouble.next_probe - now
+    probe = f"probed again in {age_text(ahead)}" if ahead > timedelta() else "being probed"
+    since = f"blocked since {instant_text(trouble.blocked_since)}"
+    return f"{failing}: {since}, {probe}, {plural(missing, 'slot')} wait: {trouble.error}"
+
+
+def _overall_coverage_text(overview: Overview) -> str:
+    if overview.first_tick is None:
+        return f"{_coverage_text(overview.hour)} of the last hour, {_coverage_text(overview.day)} of the last day"
+    ahead = overview.first_tick - overview.now
+    if ahead > timedelta():
+        return f"starting: the first slot is due in {age_text(ceil(ahead.total_seconds()))}"
+    return "starting: the first slot is on its way"
+
+
+def _daemon_text(daemon: DaemonState) -> str:
+    state = f"running (pid {daemon.pid})" if daemon.is_running else "not running; `kizami up` starts it"
+    return f"{state}; {daemon.trouble}" if daemon.trouble else state
+
+
+def _backups_text(backups: BackupState, now: datetime) -> str:
+    newest = backups.newest
+    made = f"the newest of {instant_text(newest)}, {age_text(now - newest)} ago" if newest else "none yet"
+    failed = f"; failed at {instant_text(backups.failed_at)}" if backups.failed_at else ""
+    return f"{made}, one every {age_text(backups.every_seconds)} in {backups.directory}{failed}"
+
+
+def _queue_text(queue: QueueDepth) -> str:
+    counts = f"{queue.waiting:,} waiting, {queue.planned:,} planned, {queue.in_flight:,} in flight"
+    oldest = queue.oldest_age_seconds
+    return counts if oldest is None else f"{counts}, the oldest for {oldest:.1f} s"

@@ -1,0 +1,84 @@
+// What every module of the page says and how: words, instants, numbers. Whatever the server says is either HTML that
+// it has escaped itself or text that is set as text.
+
+export const $ = (id) => document.getElementById(id);
+export const words = JSON.parse(document.body.dataset.words);
+export const query = () => new URLSearchParams(location.search);
+
+export function say(section, key, values = {}) {
+  const phrase = (values.n === 1 && words[section][`${key}_one`]) || words[section][key];
+  return fill(phrase, values);
+}
+
+export function fill(phrase, values) {
+  return phrase.replace(/\{(\w+)\}/g, (_, name) => (name === "n" ? values.n.toLocaleString("en") : values[name]));
+}
+
+export function text(tag, content, className = "") {
+  const element = document.createElement(tag);
+  element.textContent = content;
+  if (className) element.className = className;
+  return element;
+}
+
+// ---- Time, in UTC or in the reader's own zone
+
+let zone = localStorage.getItem("zone") === "local" ? "local" : "utc";
+
+export const isUtc = () => zone === "utc";
+
+export function setZone(chosen) {
+  zone = chosen;
+  localStorage.setItem("zone", zone);
+}
+
+// "Local" says which: a page that is shown on a wall may be anywhere.
+export function zoneName() {
+  const named = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const offset = new Intl.DateTimeFormat("en", { timeZoneName: "longOffset" }).formatToParts(new Date());
+  return `${named} (${offset.find((part) => part.type === "timeZoneName").value.replace("GMT", "UTC")})`;
+}
+
+export function clock(instant, style) {
+  const options = { hourCycle: "h23", hour: "2-digit", minute: "2-digit" };
+  if (style.startsWith("full")) Object.assign(options, { year: "numeric", month: "2-digit", day: "2-digit" });
+  if (style === "second" || style === "full") options.second = "2-digit";
+  if (isUtc()) options.timeZone = "UTC";
+  // The Swedish form of a time is that of ISO 8601.
+  return new Date(instant).toLocaleString("sv-SE", options).replace(",", "");
+}
+
+export function localize(root) {
+  for (const time of root.querySelectorAll("time[data-clock]")) {
+    time.textContent = clock(time.dateTime, time.dataset.clock);
+  }
+  if (isUtc()) return;
+  for (const cell of root.querySelectorAll("td[data-slot]")) {
+    const label = clock(cell.dataset.slot, "second") + cell.title.slice("00:00:00".length);
+    cell.title = label;
+    cell.setAttribute("aria-label", label);
+  }
+}
+
+export const instant = (seconds) => new Date(Math.round(seconds) * 1000).toISOString().replace(".000Z", "Z");
+
+// ---- Numbers
+
+export const exactly = (value) => value.toLocaleString("en", { maximumFractionDigits: 9 });
+export const roughly = (value) => value.toLocaleString("en", Math.abs(value) < 1 ? { maximumSignificantDigits: 3 } : { maximumFractionDigits: 2 });
+export const compact = (value) => value.toLocaleString("en", { notation: "compact", maximumFractionDigits: 1 });
+
+// Short enough for a row; a whole number below 100,000 is told as it is.
+export const brief = (value) => (Math.abs(value) < 100000 ? value.toLocaleString("en", { maximumFractionDigits: Number.isInteger(value) ? 0 : 2 }) : compact(value));
+
+export function duration(seconds) {
+  const [unit, size] = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]].find(([, each]) => seconds % each === 0);
+  return say("unit", unit, { n: seconds / size });
+}
+
+export async function getJson(path) {
+  const answer = await fetch(path);
+  const data = await answer.json();
+  if (!answer.ok) throw new Error(data.detail);
+  return data;
+}

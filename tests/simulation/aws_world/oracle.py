@@ -1,0 +1,282 @@
+"""Who knows every right answer, and looks at everything that happens on AWS whether it may."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from kizami.aggregation.points import point_day
+from kizami.aws.alerts.failure_notes import PREFIX
+from kizami.aws.deliveries import ATTEMPTS
+from kizami.aws.home import AwsHome
+from kizami.aws.store.block_items import PARTITION, place_of
+from kizami.aws.store.tick_ledger import CHECKED
+from kizami.core.coverage import due_span, find_gaps
+from kizami.core.epoch import from_seconds, to_seconds
+from kizami.core.errors import InvalidInput
+from kizami.core.messages import read_bundle
+from kizami.core.slots import format_instant, parse_instant
+from kizami.core.targets.target import Target
+from simulation.aws_world.containers import CURRENT
+from simulation.aws_world.deployment import COMPANIES, METRICS, Deployment
+from simulation.aws_world.dynamodb import SimulatedDynamoDb, Table
+from simulation.aws_world.expressions import Item
+from simulation.aws_world.sqs import Message, SimulatedQueue
+from simulation.world.apis import Asked
+from simulation.world.oracle import Violation
+from simulation.world.timeline import SECOND, Timeline
+
+_ZONE = ZoneInfo("Asia/Tokyo")
+_LINES, _LINES_A_STEP = 1000, 8  # of the log: at most so many, and so many an invocation or a request
+_WAITING = 5000  # messages on all queues, at most
+_OF_KIZAMI = "which is a fault of kizami"
+
+Slot = tuple[str, str]  # of which metric, which one
+
+
+class StackOracle:
+    """What was asked, answered, stored and settled so far. A violation ends the simulation, whoever causes it."""
+
+    def __init__(self, timeline: Timeline, queues: dict[str, SimulatedQueue], steps: Callable[[], int]) -> None:
+        self.secrets: set[str] = set()
+        self.requests = self.records = 0
+        self.deployment: Deployment | None = None
+        self._timeline = timeline
+        self._queues = queues
+        self._steps = steps
+        self._dynamodb: SimulatedDynamoDb | None = None
+        self._answers: dict[tuple[str, int], set[int]] = {}
+        self._bundles: dict[str, list[tuple[str, ...]]] = {}
+        self._granted: set[tuple[str, str, int]] = set()
+        self._lines = 0
+
+    def watch(self, dynamodb: SimulatedDynamoDb) -> None:
+        self._dynamodb = dynamodb
+
+    def deployed(self, deployment: Deployment) -> None:
+        self.deployment = deployment
+        for bundle in (*deployment.bundles, *deployment.disabled):
+            self._bundles[bundle.name] = deployment.metrics_of(bundle)
+
+    def broken(self, words: str) -> None:
+        """Raised outside of the functions, which would catch it."""
+
+        def raise_it() -> None:
+            raise Violation(words)
+
+        self._timeline.at(self._timeline.now, raise_it)
+
+    # APIs
+
+    def asked(self, asked: Asked) -> None:
+        self.requests += 1
+        if self._timeline.now < (asked.slot + asked.seconds) * SECOND:
+            self.broken(f"{asked} was asked before its end")
+
+    def answered(self, asked: Asked, value: int) -> None:
+        for metric, count in ((asked.name, value), (f"{asked.name}/one", value), (f"{asked.name}/two", 2 * value)):
+            self._answers.setdefault((metric, asked.slot), set()).add(count)
+
+    # Tables
+
+    def changed(self, table: str, before: Item | None, after: Item | None) -> None:
+        """An item is about to change."""
+        match table:
+            case "AiResponseMetrics":
+                self._record_changed(before, after)
+            case "Ledger":
+                self._tick_changed(before, after)
+            case "Points":
+                self._points_changed(before, after)
+
+    def _record_changed(self, before: Item | None, after: Item | None) -> None:
+        item = after or before
+        assert item is not None
+        metric, slot = item["metricName"]["S"], item["slotTime"]["S"]
+        if metric.startswith("#"):
+            return
+        if before is not None or after is None:
+            self.broken(f"{metric} {slot} was {before}, and is {after}")
+            return
+        self.records += 1
+        count = int(after["count"]["N"])
+        if count not in self._answers.get((metric, to_seconds(parse_instant(slot))), ()):
+            self.broken(f"{metric} {slot} is stored as {count}, which no API has ever answered")
+
+    def _tick_changed(self, before: Item | None, after: Item | None) -> None:
+        """Whom a tick does not lack has a record, and nobody is ever lacking again."""
+        if after is None or after["tick"]["S"] == CHECKED or after["tick"]["S"].startswith(PREFIX):
+            return
+        bundle, tick = after["bundle"]["S"], after["tick"]["S"]
+        lacking = set(after.get("lacking", {}).get("NS", ()))
+        if before is not None and not lacking <= set(before.get("lacking", {}).get("NS", ())):
+            self.broken(f"{bundle} {tick} lacks more than before")
+        for place, metrics in enumerate(self._bundles[bundle]):
+            if str(place) not in lacking:
+                for metric in metrics:
+                    if not self._is_stored(metric, tick):
+                        self.broken(f"the ledger says that {metric} {tick} is there, which it is not")
+
+    def _points_changed(self, before: Item | None, after: Item | None) -> None:
+        assert after is not None
+        company, user = after["CompanyId"]["S"], after["UserMonth"]["S"]
+        day = point_day(from_seconds(int(after["UpdateTimestamp"]["N"])), _ZONE).start
+        if int(after["Points"]["N"]) != int(before["Points"]["N"] if before else 0) + 1:
+            self.broken(f"the points of {user} went from {before} to {after}")
+        if (company, user, day) in self._granted:
+            self.broken(f"{user} of {company} got a second point for {from_seconds(day)}")
+        self._granted.add((company, user, day))
+        self._require_lock(company)
+
+    def _require_lock(self, company: str) -> None:
+        """Who grants has the lock; a message that came twice shares its own."""
+        container = CURRENT.get(None)
+        if container is None:
+            return  # a call that hung, and was carried out after all
+        assert self._dynamodb is not None
+        owner = self._dynamodb.tables[COMPANIES].items[company, ""].get("LockOwner", {}).get("S")
+        queue = self._queues["companies"]
+        came_once = all(queue.messages[id].receives == 1 for id in container.deliveries if id in queue.messages)
+        if came_once and owner not in container.deliveries:
+            self.broken(f"{company}: {container.deliveries} grants points while {owner} has the lock")
+
+    # Queues
+
+    def settled(self, queue: SimulatedQueue, message: Message) -> None:
+        """A message is deleted: what it asked for is there, or somebody else sees to it."""
+        if queue.name == "companies":
+            return
+        for metric, slot in _slots_of(message):
+            if not self._is_seen_to(metric, slot, message):
+                self.broken(f"{message.id} is settled, but {metric} {slot} is nowhere")
+
+    def _is_seen_to(self, metric: str, slot: str, message: Message) -> bool:
+        target = self._target(metric)
+        if target is None or not target.backfill:
+            return True
+        return (
+            all(self._is_stored(each, slot) for each in target.metrics)
+            or self._is_kept(metric, slot)
+            or (metric, slot) in self.waiting(except_for=message)
+        )
+
+    def _target(self, metric: str) -> Target | None:
+        assert self.deployment is not None
+        return next((target for target in self.deployment.config.targets if target.name == metric), None)
+
+    def waiting(self, except_for: Message | None = None) -> set[Slot]:
+        """What is on a queue, or a dead letter."""
+        names = ("live", "backfill", "dead")
+        messages = (each for name in names for each in self._queues[name].messages.values())
+        return {slot for message in messages if message is not except_for for slot in _slots_of(message)}
+
+    def sent(self, queue: SimulatedQueue, message: Message, limit: int) -> None:
+        """A message was put on a queue."""
+        made = int(message.attributes.get(ATTEMPTS, "0"))
+        if made > limit or (made == limit and queue.name != "dead"):
+            self.broken(f"{message.id} comes after {made} of {limit} attempts")
+        if (waiting := sum(len(each.messages) for each in self._queues.values())) > _WAITING:
+            self.broken(f"{waiting} messages are on the queues")
+
+    def _is_stored(self, metric: str, slot: str) -> bool:
+        assert self._dynamodb is not None
+        return (metric, slot) in self._dynamodb.tables[METRICS].items
+
+    def _is_kept(self, metric: str, slot: str) -> bool:
+        assert self._dynamodb is not None
+        item = self._dynamodb.tables[METRICS].items.get((PARTITION, place_of(metric)), {})
+        return "keptFrom" in item and item["keptFrom"]["S"] <= slot
+
+    # The log
+
+    def logged(self, line: str) -> None:
+        self._lines += 1
+        for secret in self.secrets:
+            if secret in line:
+                self.broken(f"a secret is in the log: {line}")
+        if _OF_KIZAMI in line or ('"slot.failed"' in line and '"stackTrace"' in line):
+            self.broken(f"a fault of kizami: {line}")
+        if self._lines > _LINES + _LINES_A_STEP * self._steps():
+            self.broken(f"{self._lines} log lines after {self._steps()} steps; the last: {line[:200]}")
+
+    # What is told
+
+    def check_told(self, home: AwsHome, now: datetime, *, whole: bool = False) -> None:
+        """No slot is told in two states, nothing as stored that is not, and in the end all of it as stored."""
+        assert self._dynamodb is not None
+        order = self._dynamodb.tables[METRICS].order
+        known = {each.name: each for each in home.targets() if each.is_on and each.name in order}
+        spans = {name: due_span(each, each.first_slot, now) for name, each in known.items()}
+        for name, told in home.slot_counts(spans).items():
+            first, last = format_instant(spans[name].start), format_instant(spans[name].end)
+            stored = sum(first <= slot < last for slot in order[name])
+            if told.stored > stored or told.stored + told.pending + told.dead > spans[name].expected:
+                self.broken(f"{told} of {spans[name].expected} slots of {name} are told, {stored} are stored")
+            if told.stored < stored and (whole or not self._bundles):
+                self.broken(f"of {stored} records of {name} {told} are told")
+
+    # The end
+
+    def check_whole(self, now: datetime) -> None:
+        """After a quiet time nothing waits, and all that could be stored is."""
+        assert self.deployment is not None
+        assert self._dynamodb is not None
+        table = self._dynamodb.tables[METRICS]
+        for target in self.deployment.config.enabled_targets:
+            for metric in target.metrics if target.backfill else ():
+                slots = [parse_instant(slot) for slot in table.order.get(metric, ())]
+                if not slots:
+                    self.broken(f"{metric} has no record at all")
+                    continue
+                span = due_span(target, slots[0], now, self.deployment.stack.grace_seconds)
+                if gaps := list(find_gaps(span, slots)):
+                    self.broken(f"{metric} still lacks {gaps[:3]} after a quiet time")
+        self._require_nothing_waiting()
+        self._require_no_incident()
+
+    def _require_nothing_waiting(self) -> None:
+        for name in ("live", "backfill"):
+            for message in self._queues[name].messages.values():
+                if message.receives > 1 or message.visible_at < self._timeline.now - 60 * SECOND:
+                    self.broken(f"{message} still waits after a quiet time")
+
+    def _require_no_incident(self) -> None:
+        assert self._dynamodb is not None
+        for (partition, key), item in self._dynamodb.tables[METRICS].items.items():
+            if partition == "#alerts" and key.startswith("incident/") and "over" not in item:
+                self.broken(f"{key} is not over after a quiet time")
+            if partition == "#alerts" and key.startswith("outbox/"):
+                self.broken(f"{key} is not delivered after a quiet time")
+        self._require_named_parts(self._dynamodb.tables[METRICS])
+
+    def _require_named_parts(self, table: Table) -> None:
+        """Every part of a long document is of the version that its head names."""
+        for partition, key in table.items:
+            if partition == "#alerts" and key.startswith("part/"):
+                head, version, _ = key.removeprefix("part/").rsplit("/", 2)
+                if table.items.get((partition, head), {}).get("version") != {"S": version}:
+                    self.broken(f"{key} is left over")
+
+    def check_points(self, users: dict[str, dict[str, str]], now: datetime) -> None:
+        """Everybody who was detected today has the day's point; a lock of a run that died may still stand."""
+        assert self._dynamodb is not None
+        day = point_day(now, _ZONE)
+        for company, kinds in users.items():
+            if "UpdateAt" in self._dynamodb.tables[COMPANIES].items[company, ""]:
+                continue
+            for user, kind in kinds.items():
+                has_point = (company, f"{user}#{day.month}", day.start) in self._granted
+                if has_point != (kind == "today"):
+                    self.broken(f"{user} of {company} is {kind}, and has {'a' if has_point else 'no'} point")
+
+
+def _slots_of(message: Message) -> Iterator[Slot]:
+    """What a message asks for; nothing, if it is none of ours."""
+    try:
+        bundle = read_bundle(message.body)
+    except InvalidInput:
+        return
+    start = json.loads(message.body)["from"]
+    yield from ((metric, start) for metric in bundle.metrics)

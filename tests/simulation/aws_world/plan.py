@@ -1,0 +1,163 @@
+"""What a seed draws: what is deployed, and what befalls it, AWS and the polled APIs, and when."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from simulation.world.timeline import SECOND
+
+HOSTS = 3
+SERVICES = ("dynamodb", "sqs", "secretsmanager", "sns")
+FUNCTIONS = ("sender", "collector", "reconciler", "dispatcher", "aggregation")
+
+Table = dict[str, Any]  # of a kizami.toml
+
+
+class Shape(Enum):
+    """How targets are deployed."""
+
+    ORIGINAL = "the original target, by its environment"
+    ONE = "one target of a kizami.toml"
+    BUNDLES = "many targets, in bundles"
+
+
+class Fault(Enum):
+    """What can befall a stack."""
+
+    MOOD = "mood of a host"
+    CRASH = "containers crash in their calls"
+    SERVICE = "a service of AWS fails"
+    SLOW = "a service of AWS is slow"
+    THROTTLE = "functions are throttled"
+    TWICE = "messages are delivered twice"
+    LATE = "messages are late"
+    FORGETFUL = "deleted messages come back"
+    PARTLY = "batches are taken in part"
+    NO_TRIGGER = "triggers are missing"
+    TRIGGERS_TWICE = "triggers are doubled"
+    LATE_TRIGGER = "triggers are late"
+    ROTATION = "a secret is rotated"
+    DEPLOYMENT = "another configuration is deployed"
+    COLD = "all containers are replaced"
+    STRANGER = "a message that is none of ours"
+    STATUS = "status read"
+
+
+_WEIGHTS = {
+    Fault.MOOD: 10,
+    Fault.CRASH: 4,
+    Fault.SERVICE: 6,
+    Fault.SLOW: 2,
+    Fault.THROTTLE: 2,
+    Fault.TWICE: 2,
+    Fault.LATE: 2,
+    Fault.FORGETFUL: 2,
+    Fault.PARTLY: 2,
+    Fault.NO_TRIGGER: 2,
+    Fault.TRIGGERS_TWICE: 2,
+    Fault.LATE_TRIGGER: 2,
+    Fault.ROTATION: 3,
+    Fault.DEPLOYMENT: 3,
+    Fault.COLD: 2,
+    Fault.STRANGER: 1,
+    Fault.STATUS: 3,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StackEvent:
+    """A fault, when it comes, and how long it stays; `pick` chooses among whatever there is then."""
+
+    moment: int
+    fault: Fault
+    seconds: float
+    pick: random.Random
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A deployment, as the context of CDK and a kizami.toml say it."""
+
+    shape: Shape
+    targets: tuple[Table, ...]
+    visibility_seconds: int
+    max_receives: int
+    batch_size: int
+    reconcile_hours: int
+    aggregation_minutes: int
+    page_items: int
+
+    @property
+    def grace_seconds(self) -> int:
+        """As kizami.cdk.settings has it."""
+        return 60 + self.visibility_seconds * self.max_receives
+
+
+def draw_stack(chance: random.Random, hours: float) -> Stack:
+    shape = chance.choice((Shape.ORIGINAL, Shape.ONE, Shape.BUNDLES, Shape.BUNDLES))
+    number = chance.choice((3, 4, 6, 9)) if shape is Shape.BUNDLES else 1
+    return Stack(
+        shape,
+        tuple(draw_target(chance, f"t{place}") for place in range(number)) if shape is not Shape.ORIGINAL else (),
+        chance.choice((30, 30, 60, 180)),
+        chance.choice((2, 3, 5)),
+        chance.choice((1, 1, 1, 5, 10)),
+        max(3, int(hours) + 3),
+        chance.choice((5, 10)),
+        chance.choice((7, 50, 1000)),
+    )
+
+
+def draw_target(chance: random.Random, name: str) -> Table:
+    interval, host = chance.choice((5, 10, 15, 30, 60, 60)), f"host{chance.randrange(HOSTS)}"
+    table: Table = {
+        "name": name,
+        "url": f"https://{host}.example",
+        "path": f"/count?name={name}&from={{from}}&to={{to}}",
+        "interval": f"{interval}s",
+        "lag": f"{interval * chance.choice((1, 1, 2))}s",
+        "timeout": chance.choice(("1s", "5s", "10s")),
+        "headers": {"x-api-key": f"secretsmanager:{host}"},
+    }
+    if chance.random() < 0.15:
+        table["backfill"] = False
+        table["lag"] = f"{interval}s"
+    elif chance.random() < 0.2:
+        table["values"] = {"one": "/count", "two": "/double"}
+    return table
+
+
+def changed_stack(stack: Stack, chance: random.Random) -> Stack:
+    """The same with one target more, one less, or one that is asked otherwise."""
+    changed = list(stack.targets)
+    if not changed:
+        return replace(stack, batch_size=chance.choice((1, 5, 10)))
+    place = chance.randrange(len(changed))
+    kind = chance.randrange(4) if stack.shape is Shape.BUNDLES else 2
+    if kind == 0:
+        changed.append(draw_target(chance, f"n{chance.randrange(1000)}"))
+    elif kind == 1 and len(changed) > 3:
+        del changed[place]
+    elif kind == 2:
+        changed[place] = {**changed[place], "timeout": chance.choice(("1s", "5s", "10s"))}
+    elif sum(table.get("enabled", True) for table in changed) > 3 or not changed[place].get("enabled", True):
+        changed[place] = {**changed[place], "enabled": not changed[place].get("enabled", True)}
+    return replace(stack, targets=tuple({table["name"]: table for table in changed}.values()))
+
+
+def draw_stack_events(
+    chance: random.Random, start: int, seconds: float, per_day: float, kinds: Sequence[Fault] = tuple(_WEIGHTS)
+) -> Iterator[StackEvent]:
+    """The faults of so long a time, about so many a day."""
+    weights = [_WEIGHTS[kind] for kind in kinds]
+    moment = start
+    while True:
+        moment += round(chance.expovariate(per_day / 86_400) * SECOND)
+        if moment >= start + seconds * SECOND:
+            return
+        lasts = chance.choice((2.0, 15.0, 90.0, 600.0)) * (0.5 + chance.random())
+        yield StackEvent(moment, chance.choices(kinds, weights)[0], lasts, random.Random(chance.getrandbits(64)))

@@ -1,0 +1,128 @@
+"""What is wrong with targets and home, from the figures that the page shows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from kizami.alerts.findings import TROUBLE, AlertFinding, topic_of
+from kizami.alerts.troubles import MachineTrouble, find_home_troubles, find_troubles
+from kizami.core.coverage import Completeness
+from kizami.home.health import SlotTally, TargetStatus
+from kizami.home.incidents import HOME, Kind
+from kizami.home.targets import KnownTarget, Polling
+from kizami.home.values import Deaths, Lateness, QueueDepth, TargetTrouble
+
+NOW = datetime(2025, 12, 2, 10, 0, 30, tzinfo=UTC)
+TARGET = KnownTarget("chat/a", 5, 5, NOW - timedelta(days=2))
+WELL = TargetStatus(
+    TARGET, NOW - timedelta(seconds=15), SlotTally(12), Completeness(720, 720), Completeness(17_280, 17_280), 0
+)
+IDLE = QueueDepth(0, 12, 0, 0, 0.0)
+PROMPT = Lateness(100, 2, 9, 40)
+
+
+def found(
+    status: TargetStatus, deaths: Deaths | None = None, since: datetime | None = None
+) -> AlertFinding | None:
+    name = status.target.name
+    findings = find_troubles({name: status}, {name: deaths} if deaths else {}, NOW, since)
+    return findings.bad.get((TROUBLE, name))
+
+
+def test_a_target_that_collects_has_no_trouble() -> None:
+    assert found(WELL) is None
+
+
+def test_a_failing_target_lacks_what_comes_after_its_newest_slot() -> None:
+    trouble = TargetTrouble("status 503, expected 200")
+    finding = found(replace(WELL, minute=SlotTally(6, pending=6), trouble=trouble))
+    assert finding is not None
+    assert (set(finding.kinds), finding.cause) == ({Kind.FAILS}, "status 503, expected 200")
+    assert finding.first_slot == NOW - timedelta(seconds=10)
+
+
+def test_a_silent_target_is_found_without_an_error() -> None:
+    finding = found(replace(WELL, newest_slot=None, minute=SlotTally(missing=12)))
+    assert finding is not None
+    assert (set(finding.kinds), finding.cause, finding.first_slot) == ({Kind.SILENT}, "", TARGET.first_slot)
+
+
+def test_slots_that_died_are_one_trouble_with_the_failure_that_killed_them() -> None:
+    deaths = Deaths(3, NOW - timedelta(minutes=5), "status 503, expected 200")
+    silent = replace(WELL, minute=SlotTally(pending=12), trouble=TargetTrouble("status 503, expected 200"))
+    finding = found(silent, deaths)
+    assert finding is not None
+    assert finding.kinds == {Kind.FAILS, Kind.SILENT, Kind.DEAD}
+    assert finding.first_slot == deaths.first_slot
+
+
+def test_a_target_that_has_some_of_its_slots_and_no_error_is_late() -> None:
+    finding = found(replace(WELL, minute=SlotTally(8, pending=4)))
+    assert finding is not None
+    assert (set(finding.kinds), finding.detail) == ({Kind.LATE}, "8/12")
+
+
+def test_a_target_that_is_not_polled_has_no_trouble() -> None:
+    paused = replace(TARGET, polling=Polling.PAUSED)
+    assert found(replace(WELL, target=paused, minute=SlotTally(missing=12))) is None
+
+
+def test_nothing_is_said_about_the_time_before_the_start() -> None:
+    silent = replace(WELL, minute=SlotTally(missing=12))
+    findings = find_troubles({"chat/a": silent}, {}, NOW, NOW - timedelta(seconds=30))
+    assert (dict(findings.bad), set(findings.unjudged)) == ({}, {(TROUBLE, "chat/a")})
+    assert found(silent, since=NOW - timedelta(minutes=5)) is not None
+    assert not find_troubles({"chat/a": WELL}, {}, NOW, NOW).unjudged, "what is all there is well"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("status 401, expected 200; check env:A", "status 401, expected 200; check env:B"),
+        (
+            "Failed to connect to 10.0.0.1 port 80 after 3 ms: no route",
+            "Failed to connect to h2 port 81 after 9 ms: no route",
+        ),
+        ("the name a.example.com can't be resolved", "the name b.example.com can't be resolved"),
+        ("no token from https://a.example/t: status 400", "no token from https://b.example/t: status 400"),
+        ("no answer within 10 s", "no answer within 2.5 s"),
+    ],
+)
+def test_one_cause_has_one_topic_whichever_target_tells_of_it(one: str, other: str) -> None:
+    assert topic_of(one) == topic_of(other)
+
+
+def test_other_statuses_are_other_topics() -> None:
+    assert topic_of("status 503, expected 200") == "status 503, expected …"
+    assert topic_of("status 503, expected 200") != topic_of("status 500, expected 200")
+
+
+def of_home(
+    queue: QueueDepth = IDLE,
+    lateness: Lateness = PROMPT,
+    storing: bool = True,
+    machine: MachineTrouble | None = None,
+) -> set[tuple[str, str]]:
+    return set(find_home_troubles(queue, lateness, 1000, storing, machine or MachineTrouble()).bad)
+
+
+def test_a_home_that_is_well_has_no_trouble() -> None:
+    assert of_home() == set()
+
+
+def test_a_queue_is_stuck_if_old_messages_wait_and_nothing_comes() -> None:
+    old = QueueDepth(7, 0, 0, 0, 301.0)
+    assert of_home(old, storing=False) == {("queue stuck", HOME)}
+    assert of_home(old) == set()
+
+
+def test_requests_that_leave_late_are_the_home_s_trouble() -> None:
+    assert of_home(lateness=Lateness(100, 1500, 4000, 9000)) == {("late", HOME)}
+
+
+def test_a_full_disk_and_a_failed_aggregation_are_told_by_the_daemon() -> None:
+    machine = MachineTrouble("the disk is full; make room", {"acme": "007: the run is failed"})
+    assert of_home(machine=machine) == {("disk full", HOME), ("aggregation failed", "acme")}

@@ -1,0 +1,33 @@
+"""Zones by name, and instants written in them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from kizami.core.errors import InvalidInput
+from kizami.home.times.zones import read_zone, zoned_text
+
+INSTANT = datetime(2025, 12, 2, 10, 23, 5, 999_999, tzinfo=UTC)
+
+
+def test_a_zone_has_a_name_or_an_offset() -> None:
+    assert read_zone("Asia/Tokyo") == ZoneInfo("Asia/Tokyo")
+    assert read_zone("UTC") is UTC
+    assert read_zone("-03:30") == timezone(timedelta(hours=-3.5))
+
+
+@pytest.mark.parametrize(
+    "name", ["", "Tokyo", "Asia", "../etc/passwd", "/etc/localtime", "+25:00", "JST9", "\0", "x" * 999]
+)
+def test_anything_else_is_refused_with_examples(name: str) -> None:
+    with pytest.raises(InvalidInput, match=r"^--tz: .* is not a time zone like Asia/Tokyo, Europe/Berlin or UTC$"):
+        read_zone(name, "--tz")
+
+
+def test_an_instant_has_its_offset_and_in_utc_its_z() -> None:
+    assert zoned_text(INSTANT, UTC) == "2025-12-02T10:23:05Z"
+    assert zoned_text(INSTANT, ZoneInfo("Asia/Tokyo")) == "2025-12-02T19:23:05+09:00"
+    assert zoned_text(INSTANT, ZoneInfo("Asia/Kathmandu")) == "2025-12-02T16:08:05+05:45"
