@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
-INSTALL := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
+INSTALL := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile)
 MINISTACK := .tools/ministack
 # The tests wait more than they compute, so there are more processes than cores.
 JOBS ?= 5
@@ -154,7 +154,7 @@ $(VENV)/.bench: requirements/bench.txt $(VENV)/.runtime
 $(MINISTACK)/.done: requirements/ministack.txt
 	@echo "Installing the local AWS into $(MINISTACK) …" >&2
 	@$(PYTHON) -m venv $(MINISTACK)
-	@$(MINISTACK)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/ministack.txt
+	@$(MINISTACK)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/ministack.txt
 	@touch $@
 
 .tools/cdk/.done: $(VENV)/.infra
