@@ -106,7 +106,7 @@ soak: $(VENV)/.runtime  ## an hour with a third of the hosts in trouble: queue, 
 bench-history: $(VENV)/.bench  ## a week of history, as rows and sealed, beside VictoriaMetrics: bytes a slot, how quickly it is read
 	@$(BIN)/python -m bench.history $(BENCH)
 
-bench-page: $(VENV)/.dev  ## the page at 2,000 targets in a real browser: first byte, live, bytes and work a minute; PAGE=--aws: over AWS; needs Chromium
+bench-page: $(VENV)/.dev $(VENV)/.bench  ## the page at 2,000 targets in a real browser: first byte, live, bytes and work a minute; PAGE=--aws: over AWS; needs Chromium
 	@PYTHONPATH=tests:. $(BIN)/python -m bench.page $(PAGE)
 
 bench-lambda: $(VENV)/.dev  ## the functions beside a Node.js design and plain Python: cold start, CPU, memory

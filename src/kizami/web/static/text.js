@@ -35,17 +35,26 @@ export function setZone(chosen) {
 // "Local" says which: a page that is shown on a wall may be anywhere.
 export function zoneName() {
   const named = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  const offset = new Intl.DateTimeFormat("en", { timeZoneName: "longOffset" }).formatToParts(new Date());
-  return `${named} (${offset.find((part) => part.type === "timeZoneName").value.replace("GMT", "UTC")})`;
+  const ahead = -new Date().getTimezoneOffset();
+  const [hours, minutes] = [Math.abs(ahead) / 60, Math.abs(ahead) % 60].map((part) => String(Math.trunc(part)).padStart(2, "0"));
+  return `${named} (UTC${ahead ? `${ahead < 0 ? "-" : "+"}${hours}:${minutes}` : ""})`;
 }
 
+// To make one takes longer than to show hundreds of times by it.
+const formats = new Map();
+
 export function clock(instant, style) {
+  const key = `${style} ${zone}`;
+  if (!formats.has(key)) formats.set(key, clockFormat(style));
+  return formats.get(key).format(new Date(instant)).replace(",", "");
+}
+
+function clockFormat(style) {
   const options = { hourCycle: "h23", hour: "2-digit", minute: "2-digit" };
   if (style.startsWith("full")) Object.assign(options, { year: "numeric", month: "2-digit", day: "2-digit" });
   if (style === "second" || style === "full") options.second = "2-digit";
   if (isUtc()) options.timeZone = "UTC";
-  // The Swedish form of a time is that of ISO 8601.
-  return new Date(instant).toLocaleString("sv-SE", options).replace(",", "");
+  return new Intl.DateTimeFormat("sv-SE", options); // the Swedish form of a time is that of ISO 8601
 }
 
 export function localize(root) {

@@ -67,8 +67,8 @@ const wall = {
   },
 
   order() {
-    const { names, conditions } = this.targets;
-    const wanted = (place) => (!this.condition || CONDITIONS[conditions[place]] === this.condition) && names[place].toLowerCase().includes(this.search);
+    const { targets: { names, conditions }, condition, search } = this;
+    const wanted = (place) => (!condition || CONDITIONS[conditions[place]] === condition) && names[place].toLowerCase().includes(search);
     return this.sorted.map((group) => ({ ...group, places: group.places.filter(wanted) })).filter((group) => group.places.length);
   },
 
