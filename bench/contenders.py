@@ -77,6 +77,8 @@ class Contender:
 class Kizami(Contender):
     """`kizami up` as a poller alone, without dashboard and printed rows."""
 
+    settings = ""  # of each target, besides where it is
+
     def start(self) -> None:
         self.name = "kizami"
         self.write_configuration()
@@ -84,7 +86,8 @@ class Kizami(Contender):
 
     def write_configuration(self) -> None:
         tables = (
-            f'[[targets]]\nname = "t{n}"\nurl = "{origin}"\npath = "/t{n}?from={{from}}&to={{to}}"\n'
+            f'[[targets]]\nname = "t{n}"\nurl = "{origin}"\n'
+            f'path = "/t{n}?from={{from}}&to={{to}}"\n{self.settings}'
             for n, origin in enumerate(map(self.layout.origin, range(self.count)))
         )
         (self.directory / "kizami.toml").write_text("\n".join(tables))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from kizami.alerts.findings import AlertFinding, Findings, collect
@@ -23,7 +23,7 @@ from kizami.core.slots import shift
 from kizami.home.health import DAY, LAST_MINUTE, TargetStatus, tally_slots
 from kizami.home.incidents import Kind, Member
 from kizami.home.port import Home
-from kizami.home.snapshot import minute_statuses, read_coverage, target_statuses
+from kizami.home.snapshot import NO_FIGURES, read_coverage, target_statuses
 from kizami.home.targets import ONE_MACHINE
 
 DEATHS_SECONDS = 300  # a slot that died so long ago is news no more
@@ -35,10 +35,17 @@ def take_look(
     now: datetime,
     running_since: datetime | None = None,
     machine: MachineTrouble = NO_MACHINE_TROUBLE,
+    rest: Callable[[], object] | None = None,
 ) -> Look:
-    """Ask a home how it does; with `running_since`, nobody collected before that."""
+    """Ask a home how it does; with `running_since`, nobody collected before that.
+
+    With `rest`, which is called now and then, it is never long until others have their turn.
+    """
     has_coverage = any(condition.kind is Kind.COVERAGE for condition, _ in settings.conditions())
-    statuses = (target_statuses if has_coverage else minute_statuses)(home, now)
+    targets = home.targets(recent=True)
+    if rest:
+        rest()
+    statuses = target_statuses(home, now, targets, None if has_coverage else NO_FIGURES, rest)
     deaths = home.deaths(shift(now, -DEATHS_SECONDS))
     # What is retried comes late, too: then it is its target's trouble.
     is_failing = any(each.trouble is not None for each in statuses.values())

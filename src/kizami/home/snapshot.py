@@ -31,6 +31,7 @@ from kizami.home.values import CompanyState, DeadLetter, Lateness, QueueDepth, T
 
 LISTED = 50  # rows of a list on the page; its JSON has them all
 LETTERS_READ = 5000  # the newest: they are told by their causes
+_PIECE = 200  # targets that are looked at in one go by who rests in between
 _NOTHING = Completeness(0, 0)
 
 
@@ -157,13 +158,35 @@ def target_statuses(
     now: datetime,
     targets: Sequence[KnownTarget] | None = None,
     recent: RecentFigures | None = None,
+    rest: Callable[[], object] | None = None,
 ) -> dict[str, TargetStatus]:
-    """Every target by name; what the caller has read of them already is not asked for again."""
+    """Every target by name; what the caller has read of them already is not asked for again.
+
+    With `rest`, which is called now and then, it is never long until others have their turn.
+    """
     targets = home.targets() if targets is None else targets
     recent = recent or read_recent(home, targets, now)
+    pieces = (targets[start : start + _PIECE] for start in range(0, len(targets), _PIECE)) if rest else (targets,)
+    newest, troubles = home.newest_slots(), home.troubles()
+    statuses: dict[str, TargetStatus] = {}
+    for piece in pieces:
+        if rest:
+            rest()
+        statuses |= _statuses_of(home, now, piece, recent, newest, troubles)
+    return statuses
+
+
+def _statuses_of(
+    home: Home,
+    now: datetime,
+    targets: Sequence[KnownTarget],
+    recent: RecentFigures,
+    newest: Mapping[str, datetime],
+    troubles: Mapping[str, TargetTrouble],
+) -> dict[str, TargetStatus]:
     minutes = spans_of(targets, lambda target: target.current(now))
     settled = spans_of(targets, lambda target: target.settled(now))
-    counts, newest, troubles = home.slot_counts(minutes), home.newest_slots(), home.troubles()
+    counts = home.slot_counts(minutes)
 
     def status_of(target: KnownTarget) -> TargetStatus:
         name = target.name
@@ -182,9 +205,7 @@ def target_statuses(
     return {target.name: status_of(target) for target in targets}
 
 
-def minute_statuses(home: Home, now: datetime) -> dict[str, TargetStatus]:
-    """Every target by name as its last minute shows it, without the coverage of hour and day, which costs more."""
-    return target_statuses(home, now, home.targets(recent=True), RecentFigures({}, {}, {}))
+NO_FIGURES = RecentFigures({}, {}, {})  # for who looks at the last minute only: hour and day cost more
 
 
 def _current(trouble: TargetTrouble | None, minute: SlotTally) -> TargetTrouble | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from kizami.cli.terminal.printing import age_text
 from kizami.core.coverage import count_slots
 from kizami.core.errors import KizamiError
-from kizami.local.engine.loop import Engine, Show, StoredRecord
+from kizami.local.engine.loop import Engine
 from kizami.local.home import LocalHome
 from kizami.platform.clock import SystemClock
 
@@ -21,25 +21,13 @@ logger = logging.getLogger(__name__)
 
 
 class RunSummary:
-    """Counts what is stored on its way to whoever shows it."""
+    """What a run has come to, told at its end."""
 
     def __init__(self, database: Path, engine: Engine) -> None:
         self._database = database
         self._engine = engine
         self._began = SystemClock().now()
         self._began_seconds = time.monotonic()
-        self._stored = self._backfilled = 0
-
-    def counting(self, show: Show | None) -> Show:
-        """`show`, with the records counted before."""
-
-        def count(records: list[StoredRecord]) -> None:
-            self._stored += len(records)
-            self._backfilled += sum(record.backfilled for record in records)
-            if show:
-                show(records)
-
-        return count
 
     def tell(self) -> None:
         """One line in the log."""
@@ -48,7 +36,7 @@ class RunSummary:
             rest: Mapping[str, object] = self._left_over()
         except KizamiError as error:  # the file is gone
             rest = {"reason": str(error)}
-        counts = {"up": up, "stored": self._stored, "backfilled": self._backfilled}
+        counts = {"up": up, "stored": self._engine.stored, "backfilled": self._engine.backfilled}
         logger.info("polling has ended", extra={"event": "daemon.stopped", **counts, **rest})
 
     def _left_over(self) -> dict[str, int]:

@@ -33,7 +33,7 @@ from kizami.core.targets.target import MOCK_API_URL, Target
 from kizami.local.alerts.watch import AlertWatch
 from kizami.local.copies.scheduled_backups import ScheduledBackups
 from kizami.local.daemon_lock import sole_daemon
-from kizami.local.engine.loop import Engine, Show
+from kizami.local.engine.loop import Engine
 from kizami.local.engine.options import Options
 from kizami.local.store.database import require_intact
 from kizami.local.store.pauses import PauseWatch
@@ -152,18 +152,16 @@ def _run(
 
     sys.setswitchinterval(_SWITCH_SECONDS)
     engine = Engine(database, options, SystemClock(), new_config=new_config)
-    summary = stack.enter_context(run_summary(database, engine))
+    stack.enter_context(run_summary(database, engine))
     noted = _obey_signals(engine, watch)
-    show: Show | None = None
     if is_terminal(sys.stdout):
         from kizami.cli.terminal.live_view import LiveView
 
-        show = stack.enter_context(LiveView(database, engine, shown_zone())).show
+        engine.show = stack.enter_context(LiveView(database, engine, shown_zone())).show
     elif rows:
         from kizami.cli.terminal.record_lines import RecordLines
 
-        show = stack.enter_context(RecordLines(engine.stop)).show
-    engine.show = summary.counting(show)
+        engine.show = stack.enter_context(RecordLines(engine.stop)).show
     logger.info(
         "polling; Ctrl-C stops",
         extra={

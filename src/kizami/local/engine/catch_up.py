@@ -32,6 +32,7 @@ from kizami.local.store.reader import Reader
 _QUEUE_MARK, _LEAST = 50 * PIECE, 24
 _TARGETS = 500  # looked through in one go
 _PAUSE_SECONDS = 0.25
+_REST = 3.0  # so many times as long as it computes it leaves the interpreter to the polls
 _TROUBLE_SECONDS = 5.0
 _CLOSE_SECONDS = 0.3  # a long search that goes on for longer ends with the process, and harms nothing
 
@@ -82,6 +83,7 @@ class CatchUp:
     def __init__(self, path: Path, clock: WallClock, machine: Machine) -> None:
         self._path = path
         self._clock = clock
+        self._machine = machine
         self._condition = machine.condition()
         self._job: tuple[Sequence[Target], datetime] | None = None
         self._stopping = False
@@ -138,10 +140,13 @@ class CatchUp:
         sent = 0
         while self._may_go_on() and ((more := next(found, None)) is not None or left):
             left |= more or {}
+            began = self._machine.monotonic()
             some = self._next_of_each(reader, known, left)
             sent += queue.send_backfill(takewhile(lambda _: self._may_go_on(), some))
             if not some and more is None:
                 self._pause(_PAUSE_SECONDS)
+            else:
+                self._pause(_REST * (self._machine.monotonic() - began))
         if self._may_go_on():
             queue.forget_kept(kept[target.name] for target in targets if target.name in kept)
         return sent

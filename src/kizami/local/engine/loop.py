@@ -13,7 +13,7 @@ from __future__ import annotations
 import gc
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -106,6 +106,7 @@ class Engine:
         self._held: set[SlotKey] = set()  # the messages handed out to this loop and not settled yet
         self._writer_turns: deque[WriterTurn] = deque()
         self._stopping = False
+        self.stored = self.backfilled = 0  # records that have become durable, and those of them that came later
         self._requester, self._wakeup = machine.network()
         self._collector = Collector(self._requester, options, clock, machine)
         limits = QueueLimits(options.visibility_seconds, options.backfill_per_second)
@@ -342,10 +343,15 @@ class Engine:
             self._held.difference_update(turn.written.settled())
             for call in turn.written.afterwards:
                 call()
-            if self.show and turn.written.stored:
-                self.show([self._as_shown(row) for row in turn.written.stored])
+            self._tell_stored(turn.written.stored)
             for taken in turn.taken:
                 self._accept(taken)
+
+    def _tell_stored(self, rows: Sequence[StoredRow]) -> None:
+        self.stored += len(rows)
+        self.backfilled += sum(row.backfilled for row in rows)
+        if self.show and rows:
+            self.show([self._as_shown(row) for row in rows])
 
     def _accept(self, taken: TakenMessage) -> None:
         key = taken.key

@@ -41,8 +41,9 @@ class BackfillQueue:
         sent = 0
         while piece := list(islice(remaining, PIECE)):
             now_ms = to_ms(self._clock.now())
+            known: dict[str, KnownMetric] = {}
             with sqlite_errors(QueueError, self._path), transaction(self._connection):
-                rows = [_row(message, self._metric(message)) for message in piece]
+                rows = [_row(message, self._metric(message, known)) for message in piece]
                 sent += statements.send(self._connection, rows, BACKFILL, now_ms)
         return sent
 
@@ -56,9 +57,13 @@ class BackfillQueue:
         """Give the file back."""
         self._connection.close()
 
-    def _metric(self, message: ScheduleMessage) -> KnownMetric:
-        window = message.window
-        return register_slot(self._connection, message.metric, window.start, int(window.seconds))
+    def _metric(self, message: ScheduleMessage, known: dict[str, KnownMetric]) -> KnownMetric:
+        """The metric of a message, as this transaction `known` it before or has to read it."""
+        metric, window = known.get(message.metric), message.window
+        if metric is None or to_seconds(window.start) % metric.step_seconds:
+            metric = register_slot(self._connection, message.metric, window.start, int(window.seconds))
+            known[message.metric] = metric
+        return metric
 
 
 def _row(message: ScheduleMessage, metric: KnownMetric) -> SentRow:
