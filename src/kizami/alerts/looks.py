@@ -23,8 +23,8 @@ from kizami.core.slots import shift
 from kizami.home.health import DAY, LAST_MINUTE, TargetStatus, tally_slots
 from kizami.home.incidents import Kind, Member
 from kizami.home.port import Home
-from kizami.home.snapshot import NO_FIGURES, read_coverage, target_statuses
-from kizami.home.targets import ONE_MACHINE
+from kizami.home.snapshot import NO_FIGURES, find_doubtful, read_coverage, target_statuses
+from kizami.home.targets import ONE_MACHINE, KnownTarget
 
 DEATHS_SECONDS = 300  # a slot that died so long ago is news no more
 
@@ -41,39 +41,45 @@ def take_look(
 
     With `rest`, which is called now and then, it is never long until others have their turn.
     """
-    has_coverage = any(condition.kind is Kind.COVERAGE for condition, _ in settings.conditions())
     targets = home.targets(recent=True)
-    if rest:
-        rest()
-    statuses = target_statuses(home, now, targets, None if has_coverage else NO_FIGURES, rest)
     deaths = home.deaths(shift(now, -DEATHS_SECONDS))
+    if any(condition.kind is Kind.COVERAGE for condition, _ in settings.conditions()):
+        doubtful, figures = targets, None
+    else:
+        doubtful, figures = find_doubtful(home, targets, deaths, now, rest), NO_FIGURES
+    statuses = target_statuses(home, now, doubtful, figures, rest)
     # What is retried comes late, too: then it is its target's trouble.
     is_failing = any(each.trouble is not None for each in statuses.values())
     lateness = NO_LATENESS if is_failing else home.lateness(now - LAST_MINUTE, now)
-    late_after_ms = max((each.target.pace.late_after_ms for each in statuses.values()), default=0)
+    late_after_ms = max((each.pace.late_after_ms for each in targets), default=ONE_MACHINE.late_after_ms)
     findings = find_troubles(statuses, deaths, now, running_since)
-    of_home = find_home_troubles(
-        home.queue_depth(now), lateness, late_after_ms or ONE_MACHINE.late_after_ms, _is_storing(statuses), machine
-    )
-    findings = findings.joined(of_home).joined(_find_by_rules(home, settings, statuses, now))
-    return Look(now, findings, {name: status.target for name, status in statuses.items()})
+    is_storing = _is_storing(targets, statuses)
+    of_home = find_home_troubles(home.queue_depth(now), lateness, late_after_ms, is_storing, machine)
+    findings = findings.joined(of_home).joined(_find_by_rules(home, settings, targets, statuses, now))
+    return Look(now, findings, {target.name: target for target in targets})
 
 
-def _is_storing(statuses: Mapping[str, TargetStatus]) -> bool:
-    """Whether the queue moves: records come, or requests at least fail."""
-    return any(each.minute.stored or each.trouble is not None for each in statuses.values())
+def _is_storing(targets: Sequence[KnownTarget], statuses: Mapping[str, TargetStatus]) -> bool:
+    """Whether the queue moves: records come, or requests at least fail. Whose status nobody asked for is well."""
+    seen = (statuses.get(target.name) for target in targets if target.is_on)
+    return any(each is None or each.minute.stored or each.trouble is not None for each in seen)
 
 
 def _find_by_rules(
-    home: Home, settings: AlertSettings, statuses: Mapping[str, TargetStatus], now: datetime
+    home: Home,
+    settings: AlertSettings,
+    targets: Sequence[KnownTarget],
+    statuses: Mapping[str, TargetStatus],
+    now: datetime,
 ) -> Findings:
     findings = Findings()
     for condition, patterns in settings.conditions():
-        wanted = [each for each in statuses.values() if each.target.is_on and matches(patterns, each.target.name)]
+        wanted = [target for target in targets if target.is_on and matches(patterns, target.name)]
         if condition.kind is Kind.COVERAGE:
-            findings = findings.joined(collect(_find_low_coverage(condition, wanted)))
+            covered = [statuses[target.name] for target in wanted]
+            findings = findings.joined(collect(_find_low_coverage(condition, covered)))
         else:
-            findings = findings.joined(find_numbers(home, condition, [each.target for each in wanted], now))
+            findings = findings.joined(find_numbers(home, condition, wanted, now))
     return findings
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -166,14 +166,40 @@ def target_statuses(
     """
     targets = home.targets() if targets is None else targets
     recent = recent or read_recent(home, targets, now)
-    pieces = (targets[start : start + _PIECE] for start in range(0, len(targets), _PIECE)) if rest else (targets,)
-    newest, troubles = home.newest_slots(), home.troubles()
+    newest, troubles = (home.newest_slots(), home.troubles()) if targets else ({}, {})
     statuses: dict[str, TargetStatus] = {}
-    for piece in pieces:
-        if rest:
-            rest()
+    for piece in _pieces(targets, rest):
         statuses |= _statuses_of(home, now, piece, recent, newest, troubles)
     return statuses
+
+
+def find_doubtful(
+    home: Home,
+    targets: Sequence[KnownTarget],
+    suspects: Container[str],
+    now: datetime,
+    rest: Callable[[], object] | None = None,
+) -> list[KnownTarget]:
+    """Of those that are polled the suspects, and who has trouble or lacks a slot of his last minute."""
+    found, troubles = [], home.troubles()
+    for piece in _pieces(targets, rest):
+        polled = _on(piece)
+        minutes = home.completeness(spans_of(polled, lambda target: target.current(now)))
+        for target in polled:
+            minute, name = minutes[target.name], target.name
+            if name in suspects or name in troubles or not 0 < minute.expected == minute.stored:
+                found.append(target)
+    return found
+
+
+def _pieces(targets: Sequence[KnownTarget], rest: Callable[[], object] | None) -> Iterator[Sequence[KnownTarget]]:
+    """All in one go or, with `rest`, some at a time."""
+    if rest is None:
+        yield targets
+        return
+    for start in range(0, len(targets), _PIECE):
+        rest()
+        yield targets[start : start + _PIECE]
 
 
 def _statuses_of(
