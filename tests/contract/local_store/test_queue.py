@@ -277,6 +277,16 @@ def open_empty() -> apsw.Connection:
     return connection
 
 
+def test_past_slots_of_a_finer_interval_can_be_sent_with_others(queue: BackfillQueue, path: Path) -> None:
+    slots = [(0, 30), (30, 30), (35, 5), (40, 5)]
+    targets = {seconds: Target(interval_seconds=seconds, lag_seconds=seconds) for _, seconds in slots}
+    messages = [message_for_slot(NOW + timedelta(seconds=slot), targets[seconds]) for slot, seconds in slots]
+    assert queue.send_backfill(messages) == len(slots)
+    with Reader.opened(path) as reader:
+        assert reader.metrics()[TARGET.name].step_seconds == 5
+        assert [each.slot for each in reader.all_pending()] == [each.window.start for each in messages]
+
+
 def test_a_change_finds_all_that_was_handed_over_before_it_and_nothing_that_came_later(path: Path) -> None:
     found: list[int] = []
 

@@ -1,0 +1,61 @@
+"""A look: who is well is passed over, the others are judged as if all were, and it rests in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from kizami.alerts.looks import DEATHS_SECONDS, take_look
+from kizami.alerts.rules.settings import NO_ALERTS
+from kizami.alerts.troubles import find_troubles
+from kizami.core.slots import shift
+from kizami.home.snapshot import find_doubtful, target_statuses
+from kizami.local.home import LocalHome
+from samples.database import FixedClock, at, bury_slots, make_database, queue_slots
+
+SLOTS = 240
+NOW = at(SLOTS) + timedelta(seconds=5)
+WELL = [f"well/{number:03}" for number in range(450)]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[LocalHome]:
+    """Hundreds that are well; of the others each has something else."""
+    stored = dict.fromkeys(WELL, range(SLOTS)) | {
+        "silent": range(100),
+        "late": [number for number in range(SLOTS) if number != SLOTS - 5],
+        "failing": range(SLOTS - 20),
+        "dead": [number for number in range(SLOTS) if number != 50],
+        "paused": range(100),
+        "new": [],
+    }
+    path = make_database(tmp_path / "kizami.db", stored)
+    queue_slots(path, "failing", range(SLOTS - 20, SLOTS), NOW, tried=1)
+    bury_slots(path, "dead", [50], "status 404, expected 200", NOW - timedelta(seconds=30))
+    home = LocalHome(path, clock=FixedClock(NOW))
+    home.pause("paused")
+    yield home
+    home.close()
+
+
+def test_only_those_are_asked_about_that_may_not_be_well(home: LocalHome) -> None:
+    found = find_doubtful(home, home.targets(), ["dead", "paused"], NOW)
+    assert [target.name for target in found] == ["dead", "failing", "late", "new", "silent"]
+
+
+def test_what_is_found_is_what_a_look_at_every_target_finds(home: LocalHome) -> None:
+    deaths = home.deaths(shift(NOW, -DEATHS_SECONDS))
+    for running_since in (None, NOW - timedelta(seconds=30), NOW - timedelta(hours=1)):
+        found = take_look(home, NO_ALERTS, NOW, running_since)
+        assert found.findings == find_troubles(target_statuses(home, NOW), deaths, NOW, running_since)
+        assert len(found.targets) == len(WELL) + 6
+
+
+def test_it_rests_every_few_targets_and_finds_the_same(home: LocalHome) -> None:
+    rests: list[None] = []
+    found = take_look(home, NO_ALERTS, NOW, None, rest=lambda: rests.append(None))
+    assert len(rests) > len(WELL) / 200
+    assert found == take_look(home, NO_ALERTS, NOW)
