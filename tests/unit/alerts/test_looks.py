@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from fakes.ports import ManualClock
 from kizami.alerts.looks import DEATHS_SECONDS, take_look
 from kizami.alerts.rules.settings import NO_ALERTS
 from kizami.alerts.troubles import find_troubles
 from kizami.core.slots import shift
 from kizami.home.snapshot import find_doubtful, target_statuses
 from kizami.local.home import LocalHome
-from samples.database import FixedClock, at, bury_slots, make_database, queue_slots
+from samples.database import at, bury_slots, make_database, queue_slots
 
 SLOTS = 240
 NOW = at(SLOTS) + timedelta(seconds=5)
@@ -35,7 +36,7 @@ def home(tmp_path: Path) -> Iterator[LocalHome]:
     path = make_database(tmp_path / "kizami.db", stored)
     queue_slots(path, "failing", range(SLOTS - 20, SLOTS), NOW, tried=1)
     bury_slots(path, "dead", [50], "status 404, expected 200", NOW - timedelta(seconds=30))
-    home = LocalHome(path, clock=FixedClock(NOW))
+    home = LocalHome(path, clock=ManualClock(NOW))
     home.pause("paused")
     yield home
     home.close()
