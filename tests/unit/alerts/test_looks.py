@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from fakes.ports import ManualClock
 from kizami.alerts.looks import DEATHS_SECONDS, take_look
 from kizami.alerts.rules.settings import NO_ALERTS
 from kizami.alerts.troubles import find_troubles
@@ -36,7 +35,7 @@ def home(tmp_path: Path) -> Iterator[LocalHome]:
     path = make_database(tmp_path / "kizami.db", stored)
     queue_slots(path, "failing", range(SLOTS - 20, SLOTS), NOW, tried=1)
     bury_slots(path, "dead", [50], "status 404, expected 200", NOW - timedelta(seconds=30))
-    home = LocalHome(path, clock=ManualClock(NOW))
+    home = LocalHome(path)
     home.pause("paused")
     yield home
     home.close()
