@@ -565,7 +565,7 @@ class TestTargetsThatMisbehave:
             with running(path, every_second(server), *bad, options=options) as shown:
                 letters = DeadLetters(path, SystemClock())
                 wait_for(
-                    lambda: {each.metric for each in letters.newest()} >= REASONS.keys() - LASTING, "the dead"
+                    lambda: {each.metric for each in letters.newest()} == REASONS.keys() - LASTING, "the dead"
                 )
                 wait_for(lambda: len(shown) >= 3, "rows of the good one")
                 dead = letters.newest()

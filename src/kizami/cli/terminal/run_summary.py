@@ -52,8 +52,8 @@ class RunSummary:
 
 
 @contextmanager
-def run_summary(database: Path, engine: Engine) -> Iterator[RunSummary]:
+def run_summary(database: Path, engine: Engine) -> Iterator[None]:
     """The summary of what happens within, told at its end, but not of a start that failed."""
     summary = RunSummary(database, engine)
-    yield summary
+    yield
     summary.tell()

@@ -150,7 +150,6 @@ const wall = {
       link.title = name; // a long one is cut off
       link.href = `/targets/${encodeURIComponent(name).replaceAll("%2F", "/").replaceAll("%3A", ":")}`;
       link.textContent = name;
-      link.title = name;
       trends.draw(element);
     }
     return element;
