@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from kizami.alerts.findings import AlertFinding, Findings, collect
@@ -35,19 +35,15 @@ def take_look(
     now: datetime,
     running_since: datetime | None = None,
     machine: MachineTrouble = NO_MACHINE_TROUBLE,
-    rest: Callable[[], object] | None = None,
 ) -> Look:
-    """Ask a home how it does; with `running_since`, nobody collected before that.
-
-    With `rest`, which is called now and then, it is never long until others have their turn.
-    """
-    targets = home.targets(recent=True)
+    """Ask a home how it does; with `running_since`, nobody collected before that."""
+    targets, troubles = home.targets(recent=True), home.troubles()
     deaths = home.deaths(shift(now, -DEATHS_SECONDS))
     if any(condition.kind is Kind.COVERAGE for condition, _ in settings.conditions()):
         doubtful, figures = targets, None
     else:
-        doubtful, figures = find_doubtful(home, targets, deaths, now, rest), NO_FIGURES
-    statuses = target_statuses(home, now, doubtful, figures, rest)
+        doubtful, figures = find_doubtful(home, targets, {*deaths, *troubles}, now), NO_FIGURES
+    statuses = target_statuses(home, now, doubtful, figures, troubles)
     # What is retried comes late, too: then it is its target's trouble.
     is_failing = any(each.trouble is not None for each in statuses.values())
     lateness = NO_LATENESS if is_failing else home.lateness(now - LAST_MINUTE, now)

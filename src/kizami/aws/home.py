@@ -179,8 +179,8 @@ class AwsHome:
     def _pace_of(self, target: Target) -> Pace:
         return pace_of(target) if len(self._polled) > 1 else ON_AWS
 
-    def newest_slots(self) -> dict[str, datetime]:
-        return self._bounds.newest(self._targets)
+    def newest_slots(self, names: Collection[str] | None = None) -> dict[str, datetime]:
+        return self._bounds.newest(self._targets if names is None else self._targets.keys() & names)
 
     def slot_counts(self, spans: Mapping[str, Span]) -> dict[str, SlotCounts]:
         now = self._clock.now()

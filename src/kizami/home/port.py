@@ -97,8 +97,8 @@ class Home(Protocol):
     def settings(self, metric: str) -> dict[str, str]:
         """How the metric's target is configured, without any secret; nothing where no file lists it."""
 
-    def newest_slots(self) -> dict[str, datetime]:
-        """The newest stored slot of each metric that has one."""
+    def newest_slots(self, names: Collection[str] | None = None) -> dict[str, datetime]:
+        """The newest stored slot of each metric, or of those of these names, that has one."""
 
     def records(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
         """The metric's records, read piece by piece as they are asked for."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -31,7 +31,6 @@ from kizami.home.values import CompanyState, DeadLetter, Lateness, QueueDepth, T
 
 LISTED = 50  # rows of a list on the page; its JSON has them all
 LETTERS_READ = 5000  # the newest: they are told by their causes
-_PIECE = 200  # targets that are looked at in one go by who rests in between
 _NOTHING = Completeness(0, 0)
 
 
@@ -158,58 +157,15 @@ def target_statuses(
     now: datetime,
     targets: Sequence[KnownTarget] | None = None,
     recent: RecentFigures | None = None,
-    rest: Callable[[], object] | None = None,
+    troubles: Mapping[str, TargetTrouble] | None = None,
 ) -> dict[str, TargetStatus]:
-    """Every target by name; what the caller has read of them already is not asked for again.
-
-    With `rest`, which is called now and then, it is never long until others have their turn.
-    """
+    """Every target by name; what the caller has read of them already is not asked for again."""
     targets = home.targets() if targets is None else targets
+    if not targets:
+        return {}
     recent = recent or read_recent(home, targets, now)
-    newest, troubles = (home.newest_slots(), home.troubles()) if targets else ({}, {})
-    statuses: dict[str, TargetStatus] = {}
-    for piece in _pieces(targets, rest):
-        statuses |= _statuses_of(home, now, piece, recent, newest, troubles)
-    return statuses
-
-
-def find_doubtful(
-    home: Home,
-    targets: Sequence[KnownTarget],
-    suspects: Container[str],
-    now: datetime,
-    rest: Callable[[], object] | None = None,
-) -> list[KnownTarget]:
-    """Of those that are polled the suspects, and who has trouble or lacks a slot of his last minute."""
-    found, troubles = [], home.troubles()
-    for piece in _pieces(targets, rest):
-        polled = _on(piece)
-        minutes = home.completeness(spans_of(polled, lambda target: target.current(now)))
-        for target in polled:
-            minute, name = minutes[target.name], target.name
-            if name in suspects or name in troubles or not 0 < minute.expected == minute.stored:
-                found.append(target)
-    return found
-
-
-def _pieces(targets: Sequence[KnownTarget], rest: Callable[[], object] | None) -> Iterator[Sequence[KnownTarget]]:
-    """All in one go or, with `rest`, some at a time."""
-    if rest is None:
-        yield targets
-        return
-    for start in range(0, len(targets), _PIECE):
-        rest()
-        yield targets[start : start + _PIECE]
-
-
-def _statuses_of(
-    home: Home,
-    now: datetime,
-    targets: Sequence[KnownTarget],
-    recent: RecentFigures,
-    newest: Mapping[str, datetime],
-    troubles: Mapping[str, TargetTrouble],
-) -> dict[str, TargetStatus]:
+    newest = home.newest_slots([target.name for target in targets])
+    found = home.troubles() if troubles is None else troubles
     minutes = spans_of(targets, lambda target: target.current(now))
     settled = spans_of(targets, lambda target: target.settled(now))
     counts = home.slot_counts(minutes)
@@ -225,10 +181,23 @@ def _statuses_of(
             recent.hour(target),
             recent.day(target),
             seconds_behind(settled[name], newest.get(name)),
-            _current(troubles.get(name), minute) if target.is_on else None,
+            _current(found.get(name), minute) if target.is_on else None,
         )
 
     return {target.name: status_of(target) for target in targets}
+
+
+def find_doubtful(
+    home: Home, targets: Sequence[KnownTarget], suspects: Container[str], now: datetime
+) -> list[KnownTarget]:
+    """Of those that are polled the suspects, and who lacks a slot of his last minute."""
+    polled = _on(targets)
+    minutes = home.completeness(spans_of(polled, lambda target: target.current(now)))
+    return [
+        target
+        for target in polled
+        if target.name in suspects or not 0 < minutes[target.name].expected == minutes[target.name].stored
+    ]
 
 
 NO_FIGURES = RecentFigures({}, {}, {})  # for who looks at the last minute only: hour and day cost more

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
 from datetime import datetime, tzinfo
 from functools import cached_property
 from pathlib import Path
@@ -18,13 +17,12 @@ from kizami.core.coverage import Completeness, Gap, Span
 from kizami.core.errors import StoreError
 from kizami.core.messages import MetricRecord, ScheduleMessage
 from kizami.core.ports import WallClock
-from kizami.core.slots import shift
 from kizami.core.targets.description import shown_settings
 from kizami.core.targets.target import Target
 from kizami.home.columns import RecordColumns
 from kizami.home.figures.gathering import gather
 from kizami.home.port import QueueWorker
-from kizami.home.targets import KnownTarget, Polling
+from kizami.home.targets import KnownTarget
 from kizami.home.values import (
     Bucket,
     CompanyState,
@@ -43,12 +41,13 @@ from kizami.home.values import (
 from kizami.local.copies.backup_report import read_report
 from kizami.local.daemon_lock import daemon_pid
 from kizami.local.engine.options import Options
+from kizami.local.known_targets import TargetCatalogue, TargetSources
 from kizami.local.store.backfill_queue import BackfillQueue
 from kizami.local.store.blocks import hurry_blocks
 from kizami.local.store.buckets import read_buckets, read_counts, read_figures, read_newest_counts, read_totals
 from kizami.local.store.database import open_database, sqlite_errors, transaction
 from kizami.local.store.dead_letters import DeadLetters
-from kizami.local.store.metrics import KnownMetric, expect_from, known_metric, with_records
+from kizami.local.store.metrics import expect_from, known_metric
 from kizami.local.store.missing import count_dead, count_pending, find_missing
 from kizami.local.store.pauses import pause_metric, resume_metric
 from kizami.local.store.reader import Reader
@@ -100,6 +99,7 @@ class LocalHome:
         self._clock = clock or SystemClock()
         self._listed_targets: Sequence[Target] | None = None  # as they were when they were last asked for
         self._listed_by_metric: Mapping[str, Target] = {}
+        self._targets = TargetCatalogue(self.newest_slots)
 
     @cached_property
     def incident_log(self) -> LocalIncidentLog:
@@ -111,23 +111,9 @@ class LocalHome:
         return sorted(self._reader.metrics().keys() | (self._listed() or {}).keys())
 
     def targets(self, names: Collection[str] | None = None, *, recent: bool = False) -> list[KnownTarget]:
-        listed, paused, every = self._listed(), self._reader.paused(), self._metrics()
-        chosen = every.keys() | (listed or {}).keys() if names is None else set(names)
-        known = {name: metric for name, metric in every.items() if name in chosen}
-        unpolled = {name: each for name, each in (listed or {}).items() if name in chosen and name not in every}
-        polling = {name: polling_of(name, listed, paused) for name in (*known, *unpolled)}
-        is_all_on = all(each is Polling.ON for each in polling.values())
-        newest, now = ({} if is_all_on else self.newest_slots()), self._clock.now()
-        found = [
-            *(
-                _target(each, polling[name], paused.get(name), newest.get(name), now)
-                for name, each in known.items()
-            ),
-            *(_unpolled(target, polling[name], now) for name, target in unpolled.items()),
-        ]
-        live_only = {name for name, target in (listed or {}).items() if not target.backfill}
-        told = (replace(each, backfill=False) if each.name in live_only else each for each in found)
-        return sorted(told, key=lambda target: target.name)
+        sources = TargetSources(self._reader.recorded_metrics(), self._listed(), self._reader.paused())
+        now = self._clock.now()
+        return self._targets.read(sources, now) if names is None else self._targets.choose(sources, names, now)
 
     def _listed(self) -> Mapping[str, Target] | None:
         """The targets of the configuration file by metric, None without one."""
@@ -139,9 +125,6 @@ class LocalHome:
             self._listed_by_metric = {each.name: each for target in targets for each in target.of_each_metric()}
             self._listed_targets = targets
         return self._listed_by_metric
-
-    def _metrics(self) -> dict[str, KnownMetric]:
-        return with_records(self._reader.metrics())
 
     def _asked_by(self, metrics: Iterable[str]) -> set[str]:
         """Whose messages and dead letters are about the metrics: their own, but for those of several values."""
@@ -155,13 +138,15 @@ class LocalHome:
 
     def _of_metrics(self, found: Mapping[str, Found]) -> dict[str, Found]:
         """What was found of those that ask, for each of their metrics."""
-        known = self._reader.metrics() if found else {}
-        names = {metric.id: name for name, metric in known.items()}
-        asking = {name: names[metric.asked_id] for name, metric in with_records(known).items()}
-        return {name: found[asker] for name, asker in asking.items() if asker in found}
+        if not found:
+            return {}
+        known = self._reader.metrics()
+        found_by_id = {known[name].id: each for name, each in found.items() if name in known}
+        recorded = self._reader.recorded_metrics().values()
+        return {metric.name: found_by_id[metric.asked_id] for metric in recorded if metric.asked_id in found_by_id}
 
-    def newest_slots(self) -> dict[str, datetime]:
-        return self._reader.newest_slots()
+    def newest_slots(self, names: Collection[str] | None = None) -> dict[str, datetime]:
+        return self._reader.newest_slots(names)
 
     def slot_counts(self, spans: Mapping[str, Span]) -> dict[str, SlotCounts]:
         stored = self._reader.completeness(spans)
@@ -349,36 +334,3 @@ class LocalHome:
         letters = DeadLetters(self._path, self._clock)
         self._resources.callback(letters.close)
         return letters
-
-
-def polling_of(name: str, listed: Mapping[str, Target] | None, paused: Container[str]) -> Polling:
-    """Whether a metric is polled: the configuration outranks a pause."""
-    if listed is not None and name not in listed:
-        return Polling.REMOVED
-    if listed is not None and not listed[name].enabled:
-        return Polling.DISABLED
-    return Polling.PAUSED if name in paused else Polling.ON
-
-
-def _target(
-    metric: KnownMetric,
-    polling: Polling,
-    paused_since: datetime | None,
-    newest: datetime | None,
-    now: datetime,
-) -> KnownTarget:
-    """A target that is not on is expected until its pause or, if it has none, until its newest slot."""
-    until = None
-    if polling is Polling.PAUSED and paused_since is not None:
-        until = shift(paused_since, -metric.lag_seconds)
-    elif polling is not Polling.ON:
-        until = shift(newest, metric.interval_seconds) if newest else metric.first_slot
-    pace = metric.interval_seconds, metric.lag_seconds, metric.expected_from(now)
-    kept = metric.kept_from(now)
-    return KnownTarget(metric.name, *pace, polling, paused_since, until, decimals=metric.decimals, kept_from=kept)
-
-
-def _unpolled(target: Target, polling: Polling, now: datetime) -> KnownTarget:
-    """A target that is listed and not known to the database yet: nothing is expected of it so far."""
-    pace = target.interval_seconds, target.lag_seconds, now
-    return KnownTarget(target.name, *pace, polling, decimals=target.answer.decimals)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kizami.core.answers.answer import Answer
+from kizami.core.answers.values import parse_expression
 from kizami.core.coverage import Span, find_gaps
 from kizami.core.epoch import from_seconds, to_ms, to_seconds
 from kizami.core.sender import message_for_slot
@@ -20,9 +23,10 @@ from kizami.local.store.backfill_queue import BackfillQueue
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.history.sealing import seal_closed
 from kizami.local.store.metrics import register_targets
-from kizami.local.store.missing import count_pending, find_missing
+from kizami.local.store.missing import count_dead, count_pending, find_missing
 from kizami.local.store.reader import Reader
 from kizami.local.store.rows import SlotKey, StoredRow
+from samples.database import make_database
 
 T0 = datetime(2025, 12, 2, 9, 55, tzinfo=UTC)
 SLOTS = 720
@@ -212,3 +216,50 @@ def test_what_a_sealed_span_lacks_is_known_without_asking_for_each_of_its_slots(
         (shift(hour, 4100), 2),
     ]
     assert sum(looked_up) == 0
+
+
+@pytest.mark.parametrize("count", [count_pending, count_dead])
+def test_the_work_grows_with_the_targets_in_trouble_and_not_with_their_square(
+    tmp_path: Path, count: Callable[[Reader, Mapping[str, Span]], dict[str, int]]
+) -> None:
+    """A third of ten thousand fails: their minute was 40,000 rows, read through 3,333 times."""
+    work = {}
+    for targets in (100, 400):
+        path = make_database(tmp_path / f"{targets}.db", {f"t{number}": [] for number in range(targets)})
+        connection = open_database(path)
+        with transaction(connection):
+            for table, columns in (
+                ("messages", "1, 0, 0, 0, 1, 0, NULL"),
+                ("dead_letters", "0, 0, 0, 0, 1, 'why'"),
+            ):
+                of_each = f"{to_seconds(T0)} + 5 * value, metrics.id, 5, {columns}"
+                slots = f"SELECT {of_each} FROM metrics JOIN json_each(?)"
+                connection.execute(f"INSERT INTO {table} {slots}", (json.dumps(list(range(12))),))
+        steps = 0
+
+        def step() -> bool:
+            nonlocal steps
+            steps += 1
+            return False
+
+        spans = {f"t{number}": Span(T0, at(12), 5) for number in range(targets)}
+        connection.set_progress_handler(step, 50)
+        assert count(Reader(connection, path), spans) == dict.fromkeys(spans, 12)
+        connection.close()
+        work[targets] = steps
+    assert work[400] < 6 * work[100]
+
+
+def test_of_several_values_those_are_pending_that_are_not_stored(tmp_path: Path) -> None:
+    answer = Answer(values=(("x", parse_expression("/x")), ("y", parse_expression("/y"))))
+    several, path = Target(name="several", lag_seconds=5, answer=answer), tmp_path / "kizami.db"
+    connection = open_database(path, create=True)
+    with transaction(connection):
+        known = register_targets(connection, [several], T0)
+        statements.store(connection, [StoredRow(to_seconds(T0), known["several/x"].id, 1, 0, 0, 1, False)])
+        asked = to_seconds(T0), known["several"].id
+        connection.execute("INSERT INTO messages VALUES (?, ?, 5, 1, 0, 0, 0, 1, 0, NULL)", asked)
+    connection.close()
+    with Reader.opened(path) as reader:
+        spans = {name: Span(T0, at(12), 5) for name in ("several/x", "several/y")}
+        assert count_pending(reader, spans) == {"several/y": 1}

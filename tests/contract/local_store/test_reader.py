@@ -25,6 +25,7 @@ from kizami.local.store.database import open_database, transaction
 from kizami.local.store.metrics import register_targets
 from kizami.local.store.reader import Reader
 from kizami.local.store.rows import StoredRow
+from samples.database import make_database
 
 T0 = datetime(2025, 12, 2, 9, 55, tzinfo=UTC)
 SLOTS = 720
@@ -90,6 +91,15 @@ def test_with_another_interval_only_slots_that_begin_later_are_expected(tmp_path
 
 def test_the_newest_slot_of_each_metric(reader: Reader) -> None:
     assert reader.newest_slots() == {"calls": at(719), "errors": at(710)}
+
+
+def test_the_newest_slots_of_some_are_those_of_all(tmp_path: Path) -> None:
+    stored = {f"m{number}": range(number) for number in range(9)}
+    with Reader.opened(make_database(tmp_path / "kizami.db", stored)) as reader:
+        every = reader.newest_slots()
+        assert len(every) == 8
+        for names in (["m0"], ["m4"], ["m0", "m7"], ["m8", "who"], [], list(stored)):
+            assert reader.newest_slots(names) == {name: every[name] for name in names if name in every}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from kizami.core.answers.answer import (
@@ -69,7 +69,13 @@ def _answer(values: dict[str, Any]) -> Answer:
         values.setdefault("count", Expression())
     if "values" in values and "count" in values:
         raise InvalidInput("values", "must not stand beside count: each of them says where a value stands")
-    return Answer(**values)
+    return _shared_answer(frozenset(values.items()))
+
+
+@lru_cache
+def _shared_answer(values: frozenset[tuple[str, Any]]) -> Answer:
+    """One for all targets that read the same of theirs, of which there may be thousands."""
+    return Answer(**dict(values))
 
 
 def _complete_request(values: dict[str, Any]) -> None:

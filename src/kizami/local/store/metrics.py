@@ -94,27 +94,27 @@ def with_expired_spans(connection: apsw.Connection, now: int) -> list[KnownMetri
 
 
 class MetricCatalogue:
-    """All of them, for who asks again and again over one connection: read anew only after a commit, and made anew
-    only where the table has changed since."""
+    """All of them, for who asks again and again over one connection: read anew only where they have changed."""
 
     def __init__(self) -> None:
         self._version: tuple[Any, int] | None = None
-        self._rows: list[Any] = []
         self._known: Mapping[str, KnownMetric] = {}
+        self._recorded: Mapping[str, KnownMetric] | None = None
 
     def read(self, connection: apsw.Connection) -> Mapping[str, KnownMetric]:
-        """As `known_metrics`."""
-        # That of other connections' commits, and what this one has changed by itself.
-        version = connection.execute("PRAGMA data_version").get, connection.total_changes()
+        """As `known_metrics`, and the very same mapping as long as nothing has changed."""
+        # A change of this connection that is rolled back gives its number to the next one; total_changes stays.
+        version = connection.execute("SELECT changes FROM metric_changes").get, connection.total_changes()
         if version != self._version:
-            self._read_anew(connection)
-            self._version = version
+            self._known, self._recorded, self._version = known_metrics(connection), None, version
         return self._known
 
-    def _read_anew(self, connection: apsw.Connection) -> None:
-        rows: list[Any] = connection.execute(_ALL).fetchall()
-        if rows != self._rows:
-            self._rows, self._known = rows, {row[1]: _metric(row) for row in rows}
+    def read_recorded(self, connection: apsw.Connection) -> Mapping[str, KnownMetric]:
+        """Those of them `with_records`."""
+        known = self.read(connection)
+        if self._recorded is None:
+            self._recorded = with_records(known)
+        return self._recorded
 
 
 def known_metric(connection: apsw.Connection, name: str) -> KnownMetric | None:
@@ -123,10 +123,10 @@ def known_metric(connection: apsw.Connection, name: str) -> KnownMetric | None:
     return _metric(row) if row else None
 
 
-def with_records(known: Mapping[str, KnownMetric]) -> dict[str, KnownMetric]:
+def with_records(known: Mapping[str, KnownMetric]) -> Mapping[str, KnownMetric]:
     """Those that have records of their own, and not only ask for several values."""
-    sources = {metric.source_id for metric in known.values()}
-    return {name: metric for name, metric in known.items() if metric.id not in sources}
+    sources = {metric.source_id for metric in known.values()} - {None}
+    return known if not sources else {name: metric for name, metric in known.items() if metric.id not in sources}
 
 
 def register_targets(

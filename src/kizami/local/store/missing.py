@@ -10,6 +10,7 @@ from typing import NamedTuple
 from kizami.core.coverage import Gap, Span
 from kizami.core.epoch import from_seconds, to_seconds
 from kizami.local.store.history.sealed import SealedSpan
+from kizami.local.store.metrics import KnownMetric
 from kizami.local.store.reader import Reader
 from kizami.local.store.schema import TALLY_SECONDS
 
@@ -45,22 +46,21 @@ WHERE NOT EXISTS (SELECT 1 FROM slots AS s WHERE s.slot = g.slot AND s.metric_id
   AND NOT EXISTS (SELECT 1 FROM dead_letters AS d WHERE d.slot = g.slot AND d.metric_id = g.asked_id)
 """
 
-# ?1 is a JSON array of [metric name, start, end]. Of several values one may be stored while another is asked for.
-_IN_SPANS = """
-WITH span AS MATERIALIZED (
-    SELECT metrics.id AS of, source_id, ifnull(source_id, metrics.id) AS asked,
-           name, value ->> 1 AS start, value ->> 2 AS end
-    FROM json_each(?1) JOIN metrics ON name = value ->> 0
-)
-SELECT name, {what}
-FROM {rows} AS row JOIN span ON asked = row.metric_id AND row.slot >= start AND row.slot < end
-WHERE source_id IS {is_value} NULL
-AND NOT EXISTS (SELECT 1 FROM slots AS s WHERE s.slot = row.slot AND s.metric_id = of)
-{grouped}
+# What is not stored of [?1, ?2), though it is asked for or dead; ?3 is a JSON array of ids. Metrics with the same
+# bounds are counted together: the rows are read once, however many metrics there are. Of several values one may be
+# stored while another is asked for.
+_COUNT_WITHIN = """
+SELECT metric_id, count(*) FROM {rows} AS row
+WHERE slot >= ?1 AND slot < ?2 AND metric_id IN (SELECT value FROM json_each(?3))
+AND NOT EXISTS (SELECT 1 FROM slots AS s WHERE s.slot = row.slot AND s.metric_id = row.metric_id)
+GROUP BY metric_id
+"""
+_VALUES_WITHIN = """
+SELECT name, row.slot, of.id FROM {rows} AS row CROSS JOIN metrics AS of ON of.source_id = row.metric_id
+WHERE row.slot >= ?1 AND row.slot < ?2 AND of.id IN (SELECT value FROM json_each(?3))
+AND NOT EXISTS (SELECT 1 FROM slots AS s WHERE s.slot = row.slot AND s.metric_id = of.id)
 """
 _ASKED_IN = "SELECT DISTINCT metric_id FROM {rows} WHERE slot >= ? AND slot < ?"
-_COUNT_IN_SPANS = _IN_SPANS.format(what="count(*)", is_value="", grouped="GROUP BY name", rows="{rows}")
-_VALUES_IN_SPANS = _IN_SPANS.format(what="row.slot, of", is_value="NOT", grouped="", rows="{rows}")
 
 
 def find_missing(reader: Reader, spans: Mapping[str, Span]) -> dict[str, list[Gap]]:
@@ -83,22 +83,29 @@ def count_dead(reader: Reader, spans: Mapping[str, Span]) -> dict[str, int]:
 
 
 def _counts_in(reader: Reader, rows: str, spans: Mapping[str, Span]) -> dict[str, int]:
-    bounds = _with_rows(reader, rows, spans)
-    if not bounds:
-        return {}
-    counts = Counter(dict(reader.rows(_COUNT_IN_SPANS.format(rows=rows), (json.dumps(bounds),))))
-    of_values = reader.rows(_VALUES_IN_SPANS.format(rows=rows), (json.dumps(bounds),))
-    counts.update(name for name, *_ in reader.without_sealed(of_values))
+    counts: Counter[str] = Counter()
+    for bounds, metrics in _with_rows(reader, rows, spans).items():
+        names = {metric.id: metric.name for metric in metrics if metric.source_id is None}
+        if names:
+            found = reader.rows(_COUNT_WITHIN.format(rows=rows), (*bounds, json.dumps(list(names))))
+            counts.update({names[number]: count for number, count in found})
+        if values := [metric.id for metric in metrics if metric.source_id is not None]:
+            of_values = reader.rows(_VALUES_WITHIN.format(rows=rows), (*bounds, json.dumps(values)))
+            counts.update(name for name, *_ in reader.without_sealed(of_values))
     return dict(counts)
 
 
-def _with_rows(reader: Reader, rows: str, spans: Mapping[str, Span]) -> list[tuple[str, int, int]]:
-    """The name, start and end of those that can have such rows: of thousands hardly any has."""
-    bounds = [(name, to_seconds(span.start), to_seconds(span.end)) for name, span in spans.items()]
-    first, last = min((first for _, first, _ in bounds), default=0), max((end for *_, end in bounds), default=0)
-    asked = {number for (number,) in reader.rows(_ASKED_IN.format(rows=rows), (first, last))}
+def _with_rows(reader: Reader, rows: str, spans: Mapping[str, Span]) -> dict[Run, list[KnownMetric]]:
+    """The metrics that can have such rows, by the bounds of their spans: of thousands hardly any can."""
+    bounds = {name: (to_seconds(span.start), to_seconds(span.end)) for name, span in spans.items()}
+    edges = [edge for run in bounds.values() for edge in run] or [0]
+    asked = {number for (number,) in reader.rows(_ASKED_IN.format(rows=rows), (min(edges), max(edges)))}
     known = reader.metrics() if asked else {}
-    return [each for each in bounds if each[0] in known and known[each[0]].asked_id in asked]
+    found: dict[Run, list[KnownMetric]] = {}
+    for name, run in bounds.items():
+        if name in known and known[name].asked_id in asked:
+            found.setdefault(run, []).append(known[name])
+    return found
 
 
 def _missing_within(reader: Reader, spans: Mapping[str, Span], first: int, end: int) -> Iterator[tuple[str, Run]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -31,7 +31,7 @@ from kizami.local.store.history.sealed import SealedSpan, columns_of, sealed_key
 from kizami.local.store.history.slot_columns import COLUMNS, Column, Names
 from kizami.local.store.history.stored_slots import stored_slots
 from kizami.local.store.history.sums import sealed_lateness, sealed_totals, sealed_within
-from kizami.local.store.metrics import KnownMetric, MetricCatalogue, known_metric, with_records
+from kizami.local.store.metrics import KnownMetric, MetricCatalogue, known_metric
 from kizami.local.store.pauses import paused_metrics
 from kizami.local.store.rows import SlotKey
 from kizami.local.store.schema import TALLY_SECONDS
@@ -79,12 +79,13 @@ WHERE slot >= ? AND slot < ? AND lag_seconds = ? AND NOT backfilled GROUP BY 1
 
 _NEWEST = """
 SELECT name, max(newest) FROM tallies JOIN metrics ON id = metric_id
-WHERE bucket >= ? AND bucket <= ? GROUP BY metric_id
+WHERE bucket >= :first AND bucket <= :last
+  AND (:ids IS NULL OR metric_id IN (SELECT value FROM json_each(:ids))) GROUP BY metric_id
 """
 _NEWEST_SEALED = """
 SELECT name, newest FROM metrics CROSS JOIN sealed_spans ON metric_id = id AND start = (
     SELECT max(start) FROM sealed_spans WHERE metric_id = id
-)
+) WHERE :ids IS NULL OR id IN (SELECT value FROM json_each(:ids))
 """
 _RECENT_SECONDS = 3600
 
@@ -121,6 +122,11 @@ class Reader:
         with sqlite_errors(StoreError, self._path):
             return self._catalogue.read(self._connection)
 
+    def recorded_metrics(self) -> Mapping[str, KnownMetric]:
+        """Those of them that have records of their own, and not only ask for several values."""
+        with sqlite_errors(StoreError, self._path):
+            return self._catalogue.read_recorded(self._connection)
+
     def paused(self) -> dict[str, datetime]:
         """The metrics that are paused from the dashboard, and since when."""
         with sqlite_errors(StoreError, self._path):
@@ -143,27 +149,34 @@ class Reader:
             return {}
         return {metric.name: found[metric.id] for metric in self.metrics().values() if metric.id in found}
 
-    def newest_slots(self) -> dict[str, datetime]:
-        """The newest stored slot of each metric that has one."""
+    def newest_slots(self, names: Collection[str] | None = None) -> dict[str, datetime]:
+        """The newest stored slot of each metric, or of these, that has one."""
         with sqlite_errors(StoreError, self._path), snapshot(self._connection):
-            newest, sealed = self._newest_unsealed(), sealed_until(self._connection)
-            if any(newest.get(name, 0) < sealed for name in with_records(self.metrics())):
-                for name, slot in self.rows(_NEWEST_SEALED):
+            recorded = self.recorded_metrics()
+            wanted = [recorded[name] for name in (recorded if names is None else names) if name in recorded]
+            is_most = 4 * len(wanted) > len(recorded)
+            ids = None if is_most else json.dumps([metric.id for metric in wanted])
+            newest, sealed = self._newest_unsealed(wanted, ids), sealed_until(self._connection)
+            if any(newest.get(metric.name, 0) < sealed for metric in wanted):
+                for name, slot in self.rows(_NEWEST_SEALED, {"ids": ids}):
                     newest[name] = max(slot, newest.get(name, slot))
-        return {name: from_seconds(slot) for name, slot in newest.items()}
+        return {each.name: from_seconds(newest[each.name]) for each in wanted if each.name in newest}
 
-    def _newest_unsealed(self) -> dict[str, int]:
+    def _newest_unsealed(self, metrics: Collection[KnownMetric], ids: str | None) -> dict[str, int]:
         ((last,),) = self.rows("SELECT ifnull(max(bucket), 0) FROM tallies")
-        newest = dict(self.rows(_NEWEST, (last - _RECENT_SECONDS, last)))
-        absent = [metric for metric in with_records(self.metrics()).values() if metric.name not in newest]
+
+        def between(first: int, end: int) -> dict[str, int]:
+            return dict(self.rows(_NEWEST, {"first": first, "last": end, "ids": ids}))
+
+        newest = between(last - _RECENT_SECONDS, last)
+        absent = [metric for metric in metrics if metric.name not in newest]
         # With a long interval or lag the newest slot lies that far back.
         for interval, lag in {(metric.interval_seconds, metric.lag_seconds) for metric in absent}:
-            bounds = last - lag - interval - _RECENT_SECONDS, last - lag
-            for name, slot in self.rows(_NEWEST, bounds):
+            for name, slot in between(last - lag - interval - _RECENT_SECONDS, last - lag).items():
                 newest[name] = max(slot, newest.get(name, slot))
         # All tallies are read through only for a metric that has been silent for a while.
         if any(metric.name not in newest and not _is_new(metric, last) for metric in absent):
-            newest = dict(self.rows(_NEWEST, (0, last)))
+            newest = between(0, last)
         return newest
 
     def records(self, metric: str, start: datetime, end: datetime) -> Iterator[MetricRecord]:
