@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from kizami.alerts.findings import AlertFinding, Findings, collect
@@ -26,6 +26,7 @@ from kizami.home.port import Home
 from kizami.home.snapshot import NO_FIGURES, find_doubtful, read_coverage, target_statuses
 from kizami.home.targets import ONE_MACHINE, KnownTarget
 
+_PIECE = 500  # targets that are judged in one go by who rests in between
 DEATHS_SECONDS = 300  # a slot that died so long ago is news no more
 
 
@@ -35,24 +36,42 @@ def take_look(
     now: datetime,
     running_since: datetime | None = None,
     machine: MachineTrouble = NO_MACHINE_TROUBLE,
+    rest: Callable[[], object] | None = None,
 ) -> Look:
-    """Ask a home how it does; with `running_since`, nobody collected before that."""
+    """Ask a home how it does; with `running_since`, nobody collected before that.
+
+    With `rest`, which is called now and then, it is never long until others have their turn, even where all
+    targets are in doubt: when everything starts, or nobody answers.
+    """
     targets, troubles = home.targets(recent=True), home.troubles()
     deaths = home.deaths(shift(now, -DEATHS_SECONDS))
     if any(condition.kind is Kind.COVERAGE for condition, _ in settings.conditions()):
         doubtful, figures = targets, None
     else:
         doubtful, figures = find_doubtful(home, targets, {*deaths, *troubles}, now), NO_FIGURES
-    statuses = target_statuses(home, now, doubtful, figures, troubles)
+    findings, statuses = Findings(), dict[str, TargetStatus]()
+    for piece in _pieces(doubtful, rest):
+        judged = target_statuses(home, now, piece, figures, troubles)
+        findings = findings.joined(find_troubles(judged, deaths, now, running_since))
+        statuses |= judged
     # What is retried comes late, too: then it is its target's trouble.
     is_failing = any(each.trouble is not None for each in statuses.values())
     lateness = NO_LATENESS if is_failing else home.lateness(now - LAST_MINUTE, now)
     late_after_ms = max((each.pace.late_after_ms for each in targets), default=ONE_MACHINE.late_after_ms)
-    findings = find_troubles(statuses, deaths, now, running_since)
     is_storing = _is_storing(targets, statuses)
     of_home = find_home_troubles(home.queue_depth(now), lateness, late_after_ms, is_storing, machine)
     findings = findings.joined(of_home).joined(_find_by_rules(home, settings, targets, statuses, now))
     return Look(now, findings, {target.name: target for target in targets})
+
+
+def _pieces(targets: Sequence[KnownTarget], rest: Callable[[], object] | None) -> Iterator[Sequence[KnownTarget]]:
+    """All in one go or, with `rest`, some at a time."""
+    if rest is None:
+        yield targets
+        return
+    for start in range(0, len(targets), _PIECE):
+        rest()
+        yield targets[start : start + _PIECE]
 
 
 def _is_storing(targets: Sequence[KnownTarget], statuses: Mapping[str, TargetStatus]) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kizami.alerts import looks
 from kizami.alerts.looks import DEATHS_SECONDS, take_look
 from kizami.alerts.rules.settings import NO_ALERTS
 from kizami.alerts.troubles import find_troubles
@@ -52,3 +53,13 @@ def test_what_is_found_is_what_a_look_at_every_target_finds(home: LocalHome) -> 
         found = take_look(home, NO_ALERTS, NOW, running_since)
         assert found.findings == find_troubles(target_statuses(home, NOW), deaths, NOW, running_since)
         assert len(found.targets) == len(WELL) + 6
+
+
+def test_it_rests_every_few_doubtful_targets_and_finds_the_same(
+    home: LocalHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looks, "_PIECE", 2)
+    rests: list[None] = []
+    found = take_look(home, NO_ALERTS, NOW, None, rest=lambda: rests.append(None))
+    assert len(rests) == 3
+    assert found == take_look(home, NO_ALERTS, NOW)

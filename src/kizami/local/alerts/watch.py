@@ -29,6 +29,8 @@ from kizami.local.engine.machine import Machine
 from kizami.local.store.database import LITTLE_ROOM_BYTES, open_database, sqlite_errors, transaction
 
 LOOK_SECONDS = 15.0
+# In the middle of a look the polls have the interpreter, for so many times as long as it was taken from them.
+_REST, _LONGEST_REST_SECONDS = 5.0, 0.2
 STOP_SECONDS = 2.0
 _TIDY_LOOKS = 240  # once an hour
 _HELD_UP = timedelta(seconds=4 * LOOK_SECONDS)  # the machine slept, or the clock was set
@@ -123,7 +125,7 @@ class AlertWatch:
         if not timedelta() <= now - self._looked_at <= _HELD_UP:
             self._running_since = now
         self._looked_at = now
-        look = take_look(home, settings, now, self._running_since, self._machine_trouble())
+        look = take_look(home, settings, now, self._running_since, self._machine_trouble(), self._rests())
         before = with_orders(connection, self._state)
         decision = decide(before, look, settings, HomeSlotCounter(home, look))
         self._keep(connection, decision, settings.language, now)
@@ -133,6 +135,18 @@ class AlertWatch:
             self._delivery.wake()
         if is_home_well(decision.state.incidents):
             self._heartbeat.beat()
+
+    def _rests(self) -> Callable[[], object]:
+        """What lets the polls have their turn in the middle of a look at thousands of targets."""
+        worked_since = self._machine.monotonic()
+
+        def rest() -> None:
+            nonlocal worked_since
+            worked = self._machine.monotonic() - worked_since
+            self._news.wait(min(_REST * worked, _LONGEST_REST_SECONDS))
+            worked_since = self._machine.monotonic()
+
+        return rest
 
     def _keep(self, connection: apsw.Connection, decision: Decision, language: str, now: datetime) -> None:
         """All in one transaction: what was decided is told, and what is told was decided."""
