@@ -202,9 +202,11 @@ def _context(screen: Screen, words: Words) -> dict[str, Any]:
             return "#episodes"
         target = screen.snapshot.targets[shown].target
         rows = timedelta(seconds=row_length(target.interval_seconds).value * (screen.view.minutes - 1))
-        until = min(screen.now, episode.start + rows)
+        until = episode.start + rows
         view = screen.view if screen.metric else View()
-        return view.url(metric=target.name, until=until, start=None, end=None) + "#slots"
+        # One that is in sight at present needs no moment; with `now` every page would be told another link each second.
+        held = until if until < screen.now else None
+        return view.url(metric=target.name, until=held, start=None, end=None) + "#slots"
 
     def can_fill(episode: Episode) -> bool:
         return any(screen.snapshot.targets[name].target.backfill for name in episode.metrics)

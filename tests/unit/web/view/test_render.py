@@ -1,0 +1,48 @@
+"""What pages are told each second: a part that says nothing new is the same text, and is not sent again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from kizami.local.home import LocalHome
+from kizami.web.view.address import View
+from kizami.web.view.render import Parts, render_parts
+from kizami.web.view.screen import look
+from kizami.web.view.words import words_in
+from kizami.web.wall.watch import Watch
+from samples.database import FixedClock, at, make_database
+
+SLOTS = 240
+NOW = at(SLOTS) + timedelta(seconds=8)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[LocalHome]:
+    """One that is well, one that has been silent for minutes, and one that lacks some slots of before."""
+    stored = {"well": range(SLOTS), "silent": range(SLOTS - 60), "torn": {*range(SLOTS)} - {*range(9, 19)}}
+    home = LocalHome(make_database(tmp_path / "kizami.db", stored), clock=FixedClock(NOW))
+    yield home
+    home.close()
+
+
+def parts_at(home: LocalHome, now: datetime, view: View | None = None) -> Parts:
+    watch = Watch()
+    snapshot, orders = watch.look(home, now), watch.orders.look(home, now)
+    screen = look(home, view or View(), snapshot, orders, watch.incidents.look(home, now))
+    return render_parts(screen, words_in("en"))
+
+
+def test_a_second_in_which_nothing_happens_is_told_by_nothing_but_the_age(home: LocalHome) -> None:
+    for view in (View(), View(metric="silent")):
+        first, second = (parts_at(home, NOW + timedelta(seconds=more), view).parts for more in (0, 1))
+        assert {name for name, html in first.items() if second[name] != html} <= {"tile-age"}
+
+
+def test_an_outage_leads_to_the_grid_as_it_is_and_an_older_hole_to_its_moment(home: LocalHome) -> None:
+    wall = parts_at(home, NOW).parts["episodes"]
+    assert 'href="/targets/silent#slots"' in wall
+    assert 'href="/targets/torn?until=2025-12-02T09%3A14%3A45Z#slots"' in wall
