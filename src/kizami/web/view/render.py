@@ -204,7 +204,7 @@ def _context(screen: Screen, words: Words) -> dict[str, Any]:
         rows = timedelta(seconds=row_length(target.interval_seconds).value * (screen.view.minutes - 1))
         until = episode.start + rows
         view = screen.view if screen.metric else View()
-        # One that is in sight at present needs no moment; with `now` every page would be told another link each second.
+        # One in sight at present needs no moment, and `now` would be another link for every page each second.
         held = until if until < screen.now else None
         return view.url(metric=target.name, until=held, start=None, end=None) + "#slots"
 
