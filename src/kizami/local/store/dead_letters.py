@@ -28,9 +28,16 @@ WHERE (?1 IS NULL OR name = ?1) AND (?3 IS NULL OR (died_ms, d.slot, name) < (?3
 ORDER BY died_ms DESC, d.slot DESC, name DESC LIMIT ?2
 """
 )
+# The letters are read once; those of who asks for several values are told of each of these.
 _SINCE = """
-SELECT name, count(*), min(slot), reason, max(died_ms)
-FROM dead_letters JOIN metrics ON metric_id IN (id, source_id) WHERE died_ms >= ? GROUP BY id
+WITH died AS MATERIALIZED (
+    SELECT metric_id, count(*) AS letters, min(slot) AS first, reason, max(died_ms) AS last
+    FROM dead_letters WHERE died_ms >= ? GROUP BY metric_id
+)
+SELECT name, sum(letters), min(first), reason, max(last) FROM (
+    SELECT metrics.id, name, died.* FROM died CROSS JOIN metrics ON metrics.id = metric_id
+    UNION ALL SELECT metrics.id, name, died.* FROM died CROSS JOIN metrics ON source_id = metric_id
+) GROUP BY id
 """
 # ?1 is a JSON array of [slot, metric name].
 _THESE = """

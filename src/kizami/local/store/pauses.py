@@ -21,7 +21,7 @@ from kizami.local.store.database import open_database, sqlite_errors, transactio
 from kizami.local.store.metrics import known_metric
 
 # Pauses first: in SQLite's own order every metric is looked at, once a second, though hardly any is paused.
-PAUSED = "SELECT name, since_ms FROM pauses CROSS JOIN metrics ON metric_id IN (id, source_id)"
+PAUSED = "SELECT name, since_ms FROM pauses CROSS JOIN metrics ON id = metric_id OR source_id = metric_id"
 
 
 def paused_metrics(connection: apsw.Connection) -> dict[str, datetime]:

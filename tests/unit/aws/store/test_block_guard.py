@@ -113,9 +113,10 @@ def test_a_refused_key_is_tried_twice_then_probed_and_all_is_asked_for_when_it_i
         assert "target.unblocked" in events(capsys)
         assert stored(table) == [shift(FIRST, 0), shift(FIRST, 5 * 23)]
         reconcile({}, LambdaContext(60))
-        for each in sent(moto_endpoint):
+        asked = [each for each in sent(moto_endpoint) if each.window.start < shift(FIRST, 5 * 24)]
+        for each in asked:  # those of the minutes since are healed alike
             handler(sqs_event(each), LambdaContext(30))
-    assert stored(table)[:24] == [shift(FIRST, 5 * slot) for slot in range(24)]
+    assert stored(table) == [shift(FIRST, 5 * slot) for slot in range(24)]
 
 
 def test_an_answer_that_does_not_match_for_one_slot_blocks_nobody(table: str, tmp_path: Path) -> None:
