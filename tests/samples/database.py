@@ -35,6 +35,9 @@ class FixedClock:
     def now(self) -> datetime:
         return self.moment
 
+    def milliseconds(self) -> int:
+        return to_ms(self.moment)
+
 
 def make_database(path: Path, stored: Mapping[str, Iterable[int]], start: datetime = T0, counts: int = 11) -> Path:
     """A database in which each metric was first polled at `start` and has the slots of these numbers."""
