@@ -12,11 +12,12 @@ import apsw
 
 from kizami.core.coverage import due_span, find_gaps
 from kizami.core.epoch import from_seconds, to_seconds
+from kizami.core.errors import StoreError
 from kizami.core.targets.target import Target
 from kizami.local.engine.collector import Poll
 from kizami.local.engine.loop import StoredRecord
 from kizami.local.engine.options import Options
-from kizami.local.store.database import open_database
+from kizami.local.store.database import open_database, sqlite_errors
 from kizami.local.store.history.sealed import columns_of, sealed_counts, spans_of_all
 from kizami.local.store.reader import Reader
 from kizami.local.store.rows import SlotKey
@@ -47,8 +48,8 @@ _TOO_OFTEN = "SELECT name, slot, receives FROM messages JOIN metrics ON id = met
 
 
 def read_records(path: Path) -> dict[Slot, int]:
-    """Every record of a database as it lies there, in rows and in sealed spans."""
-    with closing(open_database(path)) as connection:
+    """Every record of a database as it lies there, in rows and in sealed spans, else StoreError."""
+    with sqlite_errors(StoreError, path), closing(open_database(path)) as connection:
         rows = connection.execute("SELECT name, slot, count FROM slots JOIN metrics ON id = metric_id")
         found = {(name, slot): count for name, slot, count in rows}
         names = dict(connection.execute("SELECT id, name FROM metrics"))
