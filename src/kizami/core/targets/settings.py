@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kizami.core.answers.answer import (
@@ -64,18 +64,15 @@ def parse_target(entry: Mapping[str, Any], place: str) -> Target:
         raise ConfigurationError(f"{place}.{error.field}", error.problem) from None
 
 
+_USUAL_ANSWER = Answer()  # one for all targets that say nothing of theirs, of which there may be thousands
+
+
 def _answer(values: dict[str, Any]) -> Answer:
     if values.get("format") == "text":
         values.setdefault("count", Expression())
     if "values" in values and "count" in values:
         raise InvalidInput("values", "must not stand beside count: each of them says where a value stands")
-    return _shared_answer(frozenset(values.items()))
-
-
-@lru_cache
-def _shared_answer(values: frozenset[tuple[str, Any]]) -> Answer:
-    """One for all targets that read the same of theirs, of which there may be thousands."""
-    return Answer(**dict(values))
+    return Answer(**values) if values else _USUAL_ANSWER
 
 
 def _complete_request(values: dict[str, Any]) -> None:
