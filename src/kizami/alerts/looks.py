@@ -23,7 +23,7 @@ from kizami.core.slots import shift
 from kizami.home.health import DAY, LAST_MINUTE, TargetStatus, tally_slots
 from kizami.home.incidents import Kind, Member
 from kizami.home.port import Home
-from kizami.home.snapshot import NO_FIGURES, find_doubtful, read_coverage, target_statuses
+from kizami.home.snapshot import NO_FIGURES, find_doubtful, read_coverage, read_recent, target_statuses
 from kizami.home.targets import ONE_MACHINE, KnownTarget
 
 _PIECE = 500  # targets that are judged in one go by who rests in between
@@ -46,7 +46,7 @@ def take_look(
     targets, troubles = home.targets(recent=True), home.troubles()
     deaths = home.deaths(shift(now, -DEATHS_SECONDS))
     if any(condition.kind is Kind.COVERAGE for condition, _ in settings.conditions()):
-        doubtful, figures = targets, None
+        doubtful, figures = targets, read_recent(home, targets, now)
     else:
         doubtful, figures = find_doubtful(home, targets, {*deaths, *troubles}, now), NO_FIGURES
     findings, statuses = Findings(), dict[str, TargetStatus]()
