@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -219,6 +220,18 @@ def test_what_a_sealed_span_lacks_is_known_without_asking_for_each_of_its_slots(
     assert sum(looked_up) == 0
 
 
+def count_steps(connection: apsw.Connection) -> list[bool]:
+    """Has an entry more for each fifty steps that SQLite takes from now on."""
+    steps: list[bool] = []
+
+    def step() -> bool:
+        steps.append(False)
+        return False
+
+    connection.set_progress_handler(step, 50)
+    return steps
+
+
 @pytest.mark.parametrize("count", [count_pending, count_dead])
 def test_the_work_grows_with_the_targets_in_trouble_and_not_with_their_square(
     tmp_path: Path, count: Callable[[Reader, Mapping[str, Span]], dict[str, int]]
@@ -236,18 +249,11 @@ def test_the_work_grows_with_the_targets_in_trouble_and_not_with_their_square(
                 of_each = f"{to_seconds(T0)} + 5 * value, metrics.id, 5, {columns}"
                 slots = f"SELECT {of_each} FROM metrics JOIN json_each(?)"
                 connection.execute(f"INSERT INTO {table} {slots}", (json.dumps(list(range(12))),))
-        steps = 0
-
-        def step() -> bool:
-            nonlocal steps
-            steps += 1
-            return False
-
         spans = {f"t{number}": Span(T0, at(12), 5) for number in range(targets)}
-        connection.set_progress_handler(step, 50)
+        steps = count_steps(connection)
         assert count(Reader(connection, path), spans) == dict.fromkeys(spans, 12)
         connection.close()
-        work[targets] = steps
+        work[targets] = len(steps)
     assert work[400] < 6 * work[100]
 
 
@@ -278,17 +284,10 @@ def test_the_work_of_telling_deaths_and_pauses_grows_with_them_and_not_with_thei
             of_each = f"{to_seconds(T0)}, id, 5, 1, 0, 0, {to_ms(T0)}, 5, 'why'"
             connection.execute(f"INSERT INTO dead_letters SELECT {of_each} FROM metrics")
             connection.execute("INSERT INTO pauses SELECT id, 0 FROM metrics")
-        steps = 0
-
-        def step() -> bool:
-            nonlocal steps
-            steps += 1
-            return False
-
-        connection.set_progress_handler(step, 50)
+        steps = count_steps(connection)
         monkeypatch.setattr(dead_letters, "open_database", lambda _, given=connection: given)
         assert len(DeadLetters(path, FixedClock()).since(T0)) == targets
         assert len(Reader(connection, path).paused()) == targets
         connection.close()
-        work[targets] = steps
+        work[targets] = len(steps)
     assert work[400] < 6 * work[100]
