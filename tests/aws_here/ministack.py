@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -275,10 +275,11 @@ def local_aws(auth: bool = True) -> Iterator[LocalAws]:
                 start_new_session=True,  # its functions are processes of their own: all go together
             )
         try:
-            wait_until(lambda: _answers(port, process), 120, f"ministack: {log.read_text()[-2000:]}")
+            wait_until(lambda: _answers(port, process, log), 120, "a ministack that listens")
             yield LocalAws(port, log)
         finally:
-            os.killpg(process.pid, signal.SIGKILL)  # it keeps nothing, and its farewell takes half a minute
+            with suppress(ProcessLookupError):  # it ended by itself, which was said already
+                os.killpg(process.pid, signal.SIGKILL)  # it keeps nothing, and its farewell takes half a minute
             process.wait(timeout=60)
 
 
@@ -302,6 +303,6 @@ def _environment(port: int, scratch: str, auth: bool) -> dict[str, str]:
     }
 
 
-def _answers(port: int, process: subprocess.Popen[bytes]) -> bool:
-    assert process.poll() is None, "ministack ended"
+def _answers(port: int, process: subprocess.Popen[bytes], log: Path) -> bool:
+    assert process.poll() is None, f"ministack ended: {log.read_text()[-2000:]}"
     return listens(port)
