@@ -244,18 +244,19 @@ def at_any_number(directory: Path, end: int) -> None:
         empty.close()
         spent, slots = seal(path, end)
         taken = (size_of(path) - size_of(directory / "empty.db")) / slots
-        reading = reading_us(path, count, first, end)
+        reading = reading_us(path, count, first, hours)
         print(f"{count:7}  {hours:5}  {spent / slots * 1e6:22.2f}  {reading:22.2f}  {taken:12.2f}", flush=True)
         path.unlink()
 
 
-def reading_us(path: Path, count: int, first: int, end: int) -> float:
-    """What a slot costs its reader, of metrics here and there."""
+def reading_us(path: Path, count: int, first: int, hours: int) -> float:
+    """What a slot costs its reader, in hours of metrics here and there: the same question of any number."""
     with Reader.opened(path) as reader:
         began, slots = time.process_time(), 0
         while slots < 100_000:
-            name = f"m{CHANCE.randrange(count)}"
-            slots += sum(len(each) for each in reader.columns(name, from_seconds(first), from_seconds(end)))
+            name, hour = f"m{CHANCE.randrange(count)}", first + HOUR * CHANCE.randrange(hours)
+            bounds = from_seconds(hour), from_seconds(hour + HOUR)
+            slots += sum(len(each) for each in reader.columns(name, *bounds))
         return (time.process_time() - began) / slots * 1e6
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
-from operator import add
+from operator import add, sub
 from typing import Any, overload
 
 from kizami.core.answers.numbers import aligned, exact_of, exact_text
@@ -44,6 +44,10 @@ class MomentsAfter(Sequence[int]):
     def __iter__(self) -> Iterator[int]:
         return map(add, _in_ms(self._slots), self._after)
 
+    def after(self, slots: Sequence[int]) -> Sequence[int]:
+        """So many milliseconds each is after these slots, which are mostly its own."""
+        return self._after if slots is self._slots else [*map(sub, self, _in_ms(slots))]
+
     def seconds(self) -> Sequence[int]:
         """All cut to the second: a range if the slots are one and each is in the same second after its slot."""
         slots, least = self._slots, min(self._after, default=0) // 1000
@@ -61,6 +65,11 @@ def _in_ms(seconds: Sequence[int]) -> Sequence[int]:
 def whole_seconds(moments: Sequence[int]) -> Sequence[int]:
     """Moments in milliseconds, cut to the second."""
     return moments.seconds() if isinstance(moments, MomentsAfter) else [moment // 1000 for moment in moments]
+
+
+def after_slots(moments: Sequence[int], slots: Sequence[int]) -> Sequence[int]:
+    """How many milliseconds after its slot each moment is: small numbers, which are quick to hand on."""
+    return moments.after(slots) if isinstance(moments, MomentsAfter) else [*map(sub, moments, _in_ms(slots))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kizami.core.epoch import InstantTexts
-from kizami.home.columns import MomentsAfter, RecordColumns, whole_seconds
+from kizami.home.columns import MomentsAfter, RecordColumns, after_slots, whole_seconds
 
 SLOT = 1_764_671_400  # 2025-12-02T10:30:00Z
 _PARTS = ("", "  ", "  ", "\n")
@@ -53,6 +53,9 @@ def test_moments_after_slots_are_those_added_up(step: int, after: list[int], dat
         assert [*whole_seconds(moments)] == [*whole_seconds(added)] == [each // 1000 for each in added]
         begin = data.draw(st.integers(0, len(after)))
         assert [*moments[begin:]] == added[begin:]
+        for told in (moments, added):
+            assert [*after_slots(told, some)] == after
+            assert [*after_slots(told, [SLOT] * len(after))] == [each - 1000 * SLOT for each in added]
 
 
 def test_moments_in_the_same_second_after_each_slot_are_a_range() -> None:

@@ -12,7 +12,7 @@ from typing import IO, Any
 from kizami.core.epoch import InstantTexts
 from kizami.core.errors import ConfigurationError
 from kizami.core.slots import format_second
-from kizami.home.columns import RecordColumns
+from kizami.home.columns import RecordColumns, after_slots
 
 COLUMNS = ("metricName", "slotTime", "count", "collectedAt")
 _ROW_GROUP = 100_000
@@ -107,17 +107,20 @@ def _batch(arrow: Any, schema: Any, metric: tuple[str, int], pieces: Iterable[Re
     name, decimals = metric
     slots: list[int] = []
     units: list[int] = []
-    collected: list[int] = []
+    after: list[int] = []
     for piece in pieces:
         slots += piece.slots
         units += piece.units
-        collected += piece.collected_ms
+        after += after_slots(piece.collected_ms, piece.slots)
+    # Whole numbers until the end: Arrow reads those twice as fast as times, and adds them up itself.
+    of_slots, counts, of_after = (arrow.array(numbers, arrow.int64()) for numbers in (slots, units, after))
+    begun_ms = arrow.compute.multiply(of_slots, 1000)
     indices = arrow.repeat(arrow.scalar(0, arrow.int32()), len(slots))
     columns = [
         arrow.DictionaryArray.from_arrays(indices, arrow.array([name])),
-        arrow.array(slots, arrow.timestamp("s", tz="UTC")).cast(schema.field(1).type),
-        _numbers(arrow, arrow.array(units, arrow.int64()), decimals, schema.field(2).type),
-        arrow.array(collected, schema.field(3).type),
+        begun_ms.view(schema.field(1).type),
+        _numbers(arrow, counts, decimals, schema.field(2).type),
+        arrow.compute.add(begun_ms, of_after).view(schema.field(3).type),
     ]
     return arrow.record_batch(columns, schema=schema)
 
@@ -133,6 +136,7 @@ def import_pyarrow() -> tuple[Any, Any]:
     """The library that writes Parquet, else ConfigurationError."""
     try:
         import pyarrow
+        import pyarrow.compute
         from pyarrow import parquet
     except ImportError:
         problem = "needs pyarrow, which is not installed; pip install pyarrow"

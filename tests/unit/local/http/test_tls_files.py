@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -61,6 +63,14 @@ def is_answered(outcome: Response | ApiError) -> bool:
     return isinstance(outcome, Response) and outcome.status == 200
 
 
+def answer_plainly(listener: socket.socket) -> None:
+    """As a server of plain HTTP does when it hears a handshake."""
+    connection, _ = listener.accept()
+    with connection:
+        connection.recv(4096)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
 class TestAuthority:
     def test_a_server_of_an_authority_of_ones_own_is_believed_where_that_is_set(
         self, requester: Requester, authority: Authority, pair: Pair
@@ -98,9 +108,12 @@ class TestAuthority:
         assert problem in error.problem
 
     def test_a_server_without_tls_is_said_to_be_one(self, requester: Requester) -> None:
-        with FaultServer(faults.not_http) as server:
-            error = ask(requester, Target(url=server.url.replace("http", "https")))
+        with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as beside:
+            answered = beside.submit(answer_plainly, listener)
+            error = ask(requester, Target(url=f"https://127.0.0.1:{listener.getsockname()[1]}"))
+            answered.result()
         assert isinstance(error, ApiUnreachable)
+        assert "TLS" in str(error)
 
 
 class TestOwnCertificate:
