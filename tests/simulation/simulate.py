@@ -40,9 +40,7 @@ def reports(where: str, seeds: Iterator[int], length: Length, until: float) -> I
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         running: set[Future[Report | str]] = set()
         while True:
-            while (
-                len(running) < 2 * workers and time.monotonic() < until and (seed := next(seeds, None)) is not None
-            ):
+            while len(running) < workers and time.monotonic() < until and (seed := next(seeds, None)) is not None:
                 running.add(pool.submit(outcome, where, seed, length))
             if not running:
                 return
