@@ -85,6 +85,7 @@ class Oracle:
         self._answers: dict[Slot, set[int]] = {}
         self._acknowledged: dict[Slot, int] = {}
         self._stored: dict[Slot, int] = {}
+        self._keep: dict[str, int | None] = {}  # for how many seconds
         self._kept_from: dict[str, int] = {}  # what is older may have been given up
         self._lines: Counter[int] = Counter()
         self.requests = self.worst_late_ms = 0
@@ -130,12 +131,15 @@ class Oracle:
         self._stored.update(records)
 
     def note_keep(self, targets: Iterable[Target]) -> None:
-        """By the clock as it is now, what is older than a target is kept may be given up."""
+        """By the clock as it is now, what is older than a target is kept may be given up.
+
+        What was said last of a target that has been taken out of the file still holds.
+        """
         now = int(self._wall_ms() / 1000)
-        for target in targets:
-            if target.keep_seconds is not None:
-                for name in target.metrics:
-                    self._kept_from[name] = max(self._kept_from.get(name, 0), now - target.keep_seconds)
+        self._keep |= {name: target.keep_seconds for target in targets for name in target.metrics}
+        for name, seconds in self._keep.items():
+            if seconds is not None:
+                self._kept_from[name] = max(self._kept_from.get(name, 0), now - seconds)
 
     def acknowledged_now(self) -> dict[Slot, int]:
         return dict(self._acknowledged)
