@@ -23,6 +23,7 @@ from kizami.aws.reconciler import (
     ReconcilerSettings,
     examine,
     find_gaps,
+    is_over,
     lowest_of,
     note_kept,
     publish,
@@ -69,17 +70,19 @@ class BundleReconciler:
     def run(self, now: datetime) -> dict[str, int]:
         """Examine every bundle, send what this run asks for again, publish the coverage."""
         items = self._blocks.all()
+        apart = {name: item for name, item in items.items() if item.is_blocked or item.keeps}
         order = rotated(self._bundles.all(), self._run_number(now))
         findings = []
         for finding in machine.map_in_threads(
-            lambda bundle: self._examine(bundle, items, now), order, TARGETS_AT_ONCE
+            lambda bundle: self._examine(bundle, apart, now), order, TARGETS_AT_ONCE
         ):
             if finding is not None:
                 findings.append(finding)
                 self._backfill.add(plan_bundle(finding, now, self._settings.policy))
         if not findings:
             raise StoreError("not one bundle could be examined")
-        blocked = self._reconcile_blocked(items, now)
+        blocked = self._reconcile_blocked(apart, now)
+        self._forget_doubts({name: item for name, item in items.items() if name not in apart}, now)
         self._backfill.flush()
         if len(findings) < len(order):
             details = {"examined": len(findings), "bundles": len(order)}
@@ -202,13 +205,23 @@ class BundleReconciler:
 
     def _reconcile_blocked(self, items: Mapping[str, BlockItem], now: datetime) -> list[TargetFinding]:
         """Those that are or were blocked, by their records: what was kept may be older than the ledger."""
-        polled = {name for bundle in self._bundles.all() for name in bundle.members} if items else set()
-        findings = [self._examine_blocked(name, items[name], now) for name in sorted(items.keys() & polled)]
+        findings = [self._examine_blocked(name, items[name], now) for name in self._polled(items)]
         found = [finding for finding in findings if finding is not None]
         messages = plan_run(found, now, self._settings.policy, self._backfill.waiting)
         sent = self._backfill.send_now(messages)
         note_kept(self._blocks, items, found, sent, now)
         return found
+
+    def _forget_doubts(self, items: Mapping[str, BlockItem], now: datetime) -> None:
+        """Who was only ever doubted, or has been asked for all that was kept, is looked for in the ledger as
+        anybody else; what is known of him is not kept for ever."""
+        for name in self._polled(items):
+            if is_over(items[name], now) or not self._bundles.target(name).backfill:
+                self._blocks.forget(name, items[name])
+
+    def _polled(self, items: Mapping[str, BlockItem]) -> list[str]:
+        polled = {name for bundle in self._bundles.all() for name in bundle.members} if items else set()
+        return sorted(items.keys() & polled)
 
     def _examine_blocked(self, name: str, item: BlockItem, now: datetime) -> TargetFinding | None:
         if self._time_left() < LEAST_SECONDS:

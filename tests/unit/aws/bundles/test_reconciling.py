@@ -11,7 +11,9 @@ import pytest
 from aws_here.bundled import Bundled, deploy_bundles
 from aws_here.lambda_events import LambdaContext, log_lines
 from kizami.aws.reconciler import handler
+from kizami.aws.store.block_items import BlockItem, BlockItems
 from kizami.aws.store.tick_ledger import TickLedger
+from kizami.core.blocking import Trouble
 from kizami.core.messages import MetricRecord, read_bundle
 from kizami.core.slots import floor_to_slot, slots_between
 
@@ -116,6 +118,22 @@ def test_of_a_short_tick_only_who_is_lacking_is_asked_for(aws: Bundled) -> None:
     note(aws, minutes_ago(8))
     assert handler({}, LambdaContext(120))["missing"] == 12
     assert asked(aws) == slots(minutes_ago(9), names=("b",))
+
+
+@pytest.mark.parametrize(("age", "is_kept"), [(10, True), (61, False)])
+def test_who_was_only_ever_doubted_is_looked_for_in_the_ledger_and_the_doubt_does_not_last(
+    aws: Bundled, age: int, is_kept: bool
+) -> None:
+    """What is stored of him and was not noted would be told as missing for as long as the doubt is kept."""
+    note(aws, minutes_ago(40), end=minutes_ago(9))
+    note(aws, minutes_ago(9), ("a", "c"), end=minutes_ago(8))
+    note(aws, minutes_ago(8))
+    aws.store([MetricRecord("b", slot, 7, slot) for slot in slots_between(minutes_ago(40), BEGAN, 5)])
+    items = BlockItems(aws.table)
+    items.save("b", BlockItem(Trouble(minutes_ago(age), "in doubt", minutes_ago(age))))
+    assert handler({}, LambdaContext(120))["sent"] == 12
+    assert asked(aws) == slots(minutes_ago(9), names=("b",))
+    assert ("b" in items.all()) is is_kept
 
 
 def test_a_target_that_is_down_is_asked_for_one_slot(aws: Bundled) -> None:
