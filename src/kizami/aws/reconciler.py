@@ -196,15 +196,17 @@ def note_kept(
             continue
         if finding.kept is not None:
             item = replace(item, kept_from=kept_until(finding, sent))
-        if is_over(item, now) or not finding.target.backfill:
+        if is_over(item, finding.target, now):
             blocks.forget(name, item)
         elif item != items[name]:
             blocks.save(name, item)
 
 
-def is_over(item: BlockItem, now: datetime) -> bool:
-    """Whether nothing is to be known of it any more: no slot is kept, and doubts are old."""
-    return not item.keeps and (item.trouble is None or now >= shift(item.trouble.asked_at, DOUBT_SECONDS))
+def is_over(item: BlockItem, target: Target, now: datetime) -> bool:
+    """Whether nothing is to be known any more of one that is not blocked: no slot is kept, and doubts are old; or
+    none would be asked for again."""
+    is_old = item.trouble is None or now >= shift(item.trouble.asked_at, DOUBT_SECONDS)
+    return not target.backfill or (not item.keeps and is_old)
 
 
 def examine_all(

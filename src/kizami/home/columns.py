@@ -44,10 +44,6 @@ class MomentsAfter(Sequence[int]):
     def __iter__(self) -> Iterator[int]:
         return map(add, _in_ms(self._slots), self._after)
 
-    def after(self, slots: Sequence[int]) -> Sequence[int]:
-        """So many milliseconds each is after these slots, which are mostly its own."""
-        return self._after if slots is self._slots else [*map(sub, self, _in_ms(slots))]
-
     def seconds(self) -> Sequence[int]:
         """All cut to the second: a range if the slots are one and each is in the same second after its slot."""
         slots, least = self._slots, min(self._after, default=0) // 1000
@@ -69,7 +65,9 @@ def whole_seconds(moments: Sequence[int]) -> Sequence[int]:
 
 def after_slots(moments: Sequence[int], slots: Sequence[int]) -> Sequence[int]:
     """How many milliseconds after its slot each moment is: small numbers, which are quick to hand on."""
-    return moments.after(slots) if isinstance(moments, MomentsAfter) else [*map(sub, moments, _in_ms(slots))]
+    if isinstance(moments, MomentsAfter) and moments._slots is slots:
+        return moments._after
+    return [*map(sub, moments, _in_ms(slots))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -220,6 +221,14 @@ def test_what_a_sealed_span_lacks_is_known_without_asking_for_each_of_its_slots(
     assert sum(looked_up) == 0
 
 
+def databases_of_more(folder: Path) -> Iterator[tuple[int, Path, apsw.Connection]]:
+    """One of a hundred targets and one of four hundred, open for the length of a turn."""
+    for targets in (100, 400):
+        path = make_database(folder / f"{targets}.db", {f"t{number}": [] for number in range(targets)})
+        with closing(open_database(path)) as connection:
+            yield targets, path, connection
+
+
 def count_steps(connection: apsw.Connection) -> list[bool]:
     """Has an entry more for each fifty steps that SQLite takes from now on."""
     steps: list[bool] = []
@@ -238,9 +247,7 @@ def test_the_work_grows_with_the_targets_in_trouble_and_not_with_their_square(
 ) -> None:
     """A third of ten thousand fails: their minute was 40,000 rows, read through 3,333 times."""
     work = {}
-    for targets in (100, 400):
-        path = make_database(tmp_path / f"{targets}.db", {f"t{number}": [] for number in range(targets)})
-        connection = open_database(path)
+    for targets, path, connection in databases_of_more(tmp_path):
         with transaction(connection):
             for table, columns in (
                 ("messages", "1, 0, 0, 0, 1, 0, NULL"),
@@ -252,7 +259,6 @@ def test_the_work_grows_with_the_targets_in_trouble_and_not_with_their_square(
         spans = {f"t{number}": Span(T0, at(12), 5) for number in range(targets)}
         steps = count_steps(connection)
         assert count(Reader(connection, path), spans) == dict.fromkeys(spans, 12)
-        connection.close()
         work[targets] = len(steps)
     assert work[400] < 6 * work[100]
 
@@ -277,9 +283,7 @@ def test_the_work_of_telling_deaths_and_pauses_grows_with_them_and_not_with_thei
 ) -> None:
     """With 54,000 dead letters of 150 targets among 10,000 a look of the alerts took 30 s of CPU."""
     work = {}
-    for targets in (100, 400):
-        path = make_database(tmp_path / f"{targets}.db", {f"t{number}": [] for number in range(targets)})
-        connection = open_database(path)
+    for targets, path, connection in databases_of_more(tmp_path):
         with transaction(connection):
             of_each = f"{to_seconds(T0)}, id, 5, 1, 0, 0, {to_ms(T0)}, 5, 'why'"
             connection.execute(f"INSERT INTO dead_letters SELECT {of_each} FROM metrics")
@@ -288,6 +292,5 @@ def test_the_work_of_telling_deaths_and_pauses_grows_with_them_and_not_with_thei
         monkeypatch.setattr(dead_letters, "open_database", lambda _, given=connection: given)
         assert len(DeadLetters(path, FixedClock()).since(T0)) == targets
         assert len(Reader(connection, path).paused()) == targets
-        connection.close()
         work[targets] = len(steps)
     assert work[400] < 6 * work[100]

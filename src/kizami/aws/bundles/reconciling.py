@@ -70,7 +70,9 @@ class BundleReconciler:
     def run(self, now: datetime) -> dict[str, int]:
         """Examine every bundle, send what this run asks for again, publish the coverage."""
         items = self._blocks.all()
-        apart = {name: item for name, item in items.items() if item.is_blocked or item.keeps}
+        polled = {name for bundle in self._bundles.all() for name in bundle.members} if items else set()
+        known = {name: items[name] for name in sorted(items.keys() & polled)}
+        apart = {name: item for name, item in known.items() if item.is_blocked or item.keeps}
         order = rotated(self._bundles.all(), self._run_number(now))
         findings = []
         for finding in machine.map_in_threads(
@@ -82,7 +84,7 @@ class BundleReconciler:
         if not findings:
             raise StoreError("not one bundle could be examined")
         blocked = self._reconcile_blocked(apart, now)
-        self._forget_doubts({name: item for name, item in items.items() if name not in apart}, now)
+        self._forget_doubts({name: item for name, item in known.items() if name not in apart}, now)
         self._backfill.flush()
         if len(findings) < len(order):
             details = {"examined": len(findings), "bundles": len(order)}
@@ -205,7 +207,7 @@ class BundleReconciler:
 
     def _reconcile_blocked(self, items: Mapping[str, BlockItem], now: datetime) -> list[TargetFinding]:
         """Those that are or were blocked, by their records: what was kept may be older than the ledger."""
-        findings = [self._examine_blocked(name, items[name], now) for name in self._polled(items)]
+        findings = [self._examine_blocked(name, item, now) for name, item in items.items()]
         found = [finding for finding in findings if finding is not None]
         messages = plan_run(found, now, self._settings.policy, self._backfill.waiting)
         sent = self._backfill.send_now(messages)
@@ -215,13 +217,9 @@ class BundleReconciler:
     def _forget_doubts(self, items: Mapping[str, BlockItem], now: datetime) -> None:
         """Who was only ever doubted, or has been asked for all that was kept, is looked for in the ledger as
         anybody else; what is known of him is not kept for ever."""
-        for name in self._polled(items):
-            if is_over(items[name], now) or not self._bundles.target(name).backfill:
-                self._blocks.forget(name, items[name])
-
-    def _polled(self, items: Mapping[str, BlockItem]) -> list[str]:
-        polled = {name for bundle in self._bundles.all() for name in bundle.members} if items else set()
-        return sorted(items.keys() & polled)
+        for name, item in items.items():
+            if is_over(item, self._bundles.target(name), now):
+                self._blocks.forget(name, item)
 
     def _examine_blocked(self, name: str, item: BlockItem, now: datetime) -> TargetFinding | None:
         if self._time_left() < LEAST_SECONDS:
