@@ -8,11 +8,10 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from kizami.aggregation.points import point_day
-from kizami.aws.alerts.failure_notes import PREFIX
 from kizami.aws.deliveries import ATTEMPTS
 from kizami.aws.home import AwsHome
 from kizami.aws.store.block_items import PARTITION, place_of
-from kizami.aws.store.tick_ledger import CHECKED
+from kizami.aws.store.tick_ledger import is_tick
 from kizami.core.coverage import due_span, find_gaps
 from kizami.core.epoch import from_seconds, to_seconds
 from kizami.core.errors import InvalidInput
@@ -107,7 +106,7 @@ class StackOracle:
 
     def _tick_changed(self, before: Item | None, after: Item | None) -> None:
         """Whom a tick does not lack has a record, and nobody is ever lacking again."""
-        if after is None or after["tick"]["S"] == CHECKED or after["tick"]["S"].startswith(PREFIX):
+        if after is None or not is_tick(after):
             return
         bundle, tick = after["bundle"]["S"], after["tick"]["S"]
         lacking = set(after.get("lacking", {}).get("NS", ()))

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kizami.alerts.reconciled import SeenTarget, recent_span
-from kizami.aws.alerts.failure_notes import PREFIX, FailureNote, read_notes
+from kizami.aws.alerts.failure_notes import FailureNote, read_notes
 from kizami.aws.alerts.noted import is_current, seen_with_note
 from kizami.aws.client import machine
 from kizami.aws.invocation import TimeLeft
 from kizami.aws.known_targets import pace_of
 from kizami.aws.store.block_items import BlockItem
-from kizami.aws.store.tick_ledger import CHECKED, TickLedger, read_tick
+from kizami.aws.store.tick_ledger import TickLedger, is_tick, read_tick
 from kizami.core.coverage import Completeness, Gap, Span
 from kizami.core.epoch import EPOCH
 from kizami.core.errors import StoreError
@@ -70,7 +70,7 @@ class RecentTicks:
         """Who of a bundle lacks slots that should be there by now; None if it has no tick to tell by."""
         span = recent_span(_known(bundle, ""), self._policy, self._now)
         items = list(self._ledger.items_since(bundle.name, span.start))
-        noted = {(tick := read_tick(item)).slot: tick.lacking for item in items if _is_tick(item)}
+        noted = {(tick := read_tick(item)).slot: tick.lacking for item in items if is_tick(item)}
         notes = dict(read_notes(iter(items), "tick"))
         if min(noted, default=span.end) > span.start:
             first = self._ledger.first(bundle.name)
@@ -145,11 +145,6 @@ def _known(bundle: Bundle, name: str) -> KnownTarget:
 def _known_of(bundle: Bundle, *facts: Mapping[str, object]) -> set[str]:
     """The members of whom something is known."""
     return {name for name in bundle.members if any(name in each for each in facts)}
-
-
-def _is_tick(item: Mapping[str, Mapping[str, str]]) -> bool:
-    key = item["tick"]["S"]
-    return key != CHECKED and not key.startswith(PREFIX)
 
 
 def _slots(gap: Gap, bundle: Bundle) -> Iterable[datetime]:

@@ -222,6 +222,11 @@ def _minute(start: str) -> int:
     return to_seconds(parse_instant(f"{start}:00Z", "tick"))
 
 
+def is_tick(item: Fields) -> bool:
+    """Whether an item is about a slot time: marks, and notes of failures, come after every one."""
+    return bool(item["tick"]["S"] < CHECKED)
+
+
 def read_tick(item: Fields) -> Tick:
     """The tick that an item is about."""
     places = item.get("lacking", {}).get("NS", ())

@@ -43,10 +43,12 @@ def aws(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Bundled:
-    """The rule tells at once; the topic is not there, and its messages wait in the outbox."""
+    """The rule tells at once; the topic is not there, and its messages wait in the outbox. Records go after a
+    while, so each run leaves a mark in the ledger of the totals that it has made."""
     noted_at.cache_clear()
     targets = "".join(
-        f'[[targets]]\nname = "{name}"\nurl = "https://{name}.example"\ninterval = "20s"\n' for name in NAMES
+        f'[[targets]]\nname = "{name}"\nurl = "https://{name}.example"\ninterval = "20s"\nkeep = "30d"\n'
+        for name in NAMES
     )
     rule = f'[[alerts]]\nto = "{hook.url}"\nname = "hook"\nwhen = {json.dumps(WHEN)}\nwait = "0s"\n'
     deployed = deploy_bundles(targets + rule, tmp_path, dynamodb_local_endpoint, moto_endpoint, monkeypatch)
