@@ -172,18 +172,8 @@ def is_turn(due: datetime, now: datetime, policy: ReconcilePolicy, phase: int = 
     What the last time put on the backfill queue has been stored or has died after at most a grace, so
     the slot's turn comes again when that many runs have passed. Others' turns are spread by their `phase`.
     """
-    run = _runs_since(due, now, policy)
-    return (run + phase) % max(1, ceil(policy.grace_seconds / policy.period_seconds)) == 0
-
-
-def is_fresh(due: datetime, now: datetime, policy: ReconcilePolicy) -> bool:
-    """Whether this run is one of the first two that can miss the slot that was due then: one may be late."""
-    return _runs_since(due, now, policy) < 2
-
-
-def _runs_since(due: datetime, now: datetime, policy: ReconcilePolicy) -> int:
-    """How many runs there were since the slot could no longer be on its way."""
-    return int((now - due).total_seconds() - policy.grace_seconds) // policy.period_seconds
+    runs_before = int((now - due).total_seconds() - policy.grace_seconds) // policy.period_seconds
+    return (runs_before + phase) % max(1, ceil(policy.grace_seconds / policy.period_seconds)) == 0
 
 
 def overall(findings: Iterable[TargetFinding]) -> Completeness:

@@ -107,7 +107,7 @@ class BundleCollection:
         return await self._asker.ask(slot, target)
 
     async def _note(self, message: BundleMessage, outcomes: Sequence[SlotOutcome]) -> None:
-        """What is stored is noted; if that fails, the reconciler asks once more for what is there."""
+        """What is stored is noted; if that fails, the reconciler finds it out."""
         stored: dict[str, list[int]] = {}
         for outcome in outcomes:
             if outcome.result in IS_STORED:

@@ -36,7 +36,6 @@ from kizami.core.coverage import Gap, Span, add_up
 from kizami.core.errors import StoreError
 from kizami.core.reconcile import (
     TargetFinding,
-    is_fresh,
     overall,
     plan_run,
     since_first,
@@ -137,35 +136,46 @@ class BundleReconciler:
         is_all = first is not None and first <= span.end and len(members) == len(bundle.members)
         earlier = Span(span.start, known.start, span.interval_seconds)
         before, lacking = self._before(bundle, members, earlier, now if is_all else None)
-        lacking |= lacking_of(bundle, *self._ledger.short(bundle.name, known))
+        short = lacking_of(bundle, *self._ledger.short(bundle.name, known))
+        lacking |= short if bundle.backfill else self._compare(bundle, short, known.end, now)
         lacking = {slot: found for slot, names in lacking.items() if (found := _among(names, frozenset(members)))}
-        if not bundle.backfill:
-            lacking = self._note_stored(bundle, lacking, now)
         finding = BundleFinding(bundle, before + known.expected * len(members), lacking)
         if not lacking:
             return finding
         _log_missing(finding)
         return replace(finding, answering=self._answering(bundle, now))
 
-    def _note_stored(
-        self, bundle: Bundle, lacking: Mapping[datetime, Set[str]], now: datetime
+    def _compare(
+        self, bundle: Bundle, short: Mapping[datetime, Set[str]], until: datetime, now: datetime
     ) -> dict[datetime, Set[str]]:
-        """Whom the ticks really lack. What nobody asks for again may be stored, by a Collector that could not note
-        it: that is looked up in the first runs that miss it, and noted."""
-        policy, lag_seconds = self._settings.policy, bundle.lag_seconds
-        fresh = sorted(slot for slot in lacking if is_fresh(shift(slot, lag_seconds), now, policy))
-        stored: dict[datetime, set[str]] = {}
-        for name in [name for name in bundle.members if any(name in lacking[slot] for slot in fresh)]:
-            if self._time_left() < LEAST_SECONDS:
-                break
-            metric = self._bundles.target(name).metrics[-1]
-            for record in self._store.query(metric, fresh[0], shift(fresh[-1], bundle.interval_seconds)):
-                if name in lacking.get(record.slot, ()):
-                    stored.setdefault(record.slot, set()).add(name)
+        """Whom short ticks really lack. What nobody asks for again may be stored, by a Collector that could not
+        note it: that is noted now. Each tick is compared with the records by the first run that can."""
+        compared = self._ledger.compared_until(bundle.name)
+        new = {slot: names for slot, names in short.items() if compared is None or slot >= compared}
+        if not new:
+            return dict(short)
+        stored, is_all = self._look_up(bundle, new)
         for slot, names in stored.items():
             places = [place for place, name in enumerate(bundle.members) if name in names]
             self._ledger.note(bundle.name, len(bundle.members), slot, places, now)
-        return {slot: rest for slot, names in lacking.items() if (rest := names - stored.get(slot, frozenset()))}
+        if is_all:
+            self._ledger.note_compared(bundle.name, until, now)
+        return {slot: rest for slot, names in short.items() if (rest := names - stored.get(slot, frozenset()))}
+
+    def _look_up(
+        self, bundle: Bundle, lacking: Mapping[datetime, Set[str]]
+    ) -> tuple[dict[datetime, set[str]], bool]:
+        """Who of those that ticks lack has a record, and whether there was time to look for all."""
+        stored: dict[datetime, set[str]] = {}
+        start, end = min(lacking), shift(max(lacking), bundle.interval_seconds)
+        anybody = frozenset().union(*lacking.values())
+        for name in sorted(anybody):
+            if self._time_left() < LEAST_SECONDS:
+                return stored, False
+            for record in self._store.query(self._bundles.target(name).metrics[-1], start, end):
+                if name in lacking.get(record.slot, ()):
+                    stored.setdefault(record.slot, set()).add(name)
+        return stored, True
 
     def _before(
         self, bundle: Bundle, members: Sequence[str], span: Span, seen_at: datetime | None

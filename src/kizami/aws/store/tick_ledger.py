@@ -24,6 +24,7 @@ from kizami.core.slots import format_instant, parse_instant, shift
 KEPT_SECONDS = 2 * 86_400
 # Marks come after every slot time.
 CHECKED = "checked"  # the records from before the bundle's first tick were seen to be complete
+COMPARED = "compared"  # with a time: ticks before it that are short are so by the records too
 TOTALLED = "totalled"  # and an hour: by then all totals were made
 
 IS_NEW = "attribute_not_exists(tick)"
@@ -153,12 +154,29 @@ class TickLedger:
 
     def is_checked(self, bundle: str, mark: str = CHECKED) -> bool:
         """Whether the mark was set."""
-        request = {"TableName": self._table, **_one(bundle, mark)}
-        return any(page["Items"] for page in read_pages(self._time_left, "Query", request))
+        return self._mark(bundle, mark) is not None
 
     def check(self, bundle: str, now: datetime, mark: str = CHECKED) -> None:
         """Set the mark, for as long as a tick stays."""
-        item = {"bundle": {"S": bundle}, "tick": {"S": mark}, "expiresAt": _expiry(now)}
+        self._set_mark(bundle, mark, now, {})
+
+    def compared_until(self, bundle: str) -> datetime | None:
+        """The slot time up to which short ticks were compared with the records, if any were lately."""
+        mark = self._mark(bundle, COMPARED)
+        return None if mark is None else parse_instant(mark["until"]["S"], "until")
+
+    def note_compared(self, bundle: str, until: datetime, now: datetime) -> None:
+        """Short ticks were compared with the records up to that slot time."""
+        self._set_mark(bundle, COMPARED, now, {"until": {"S": format_instant(until)}})
+
+    def _mark(self, bundle: str, mark: str) -> Fields | None:
+        request = {"TableName": self._table, **_one(bundle, mark)}
+        return next(
+            (item for page in read_pages(self._time_left, "Query", request) for item in page["Items"]), None
+        )
+
+    def _set_mark(self, bundle: str, mark: str, now: datetime, more: Fields) -> None:
+        item = {"bundle": {"S": bundle}, "tick": {"S": mark}, "expiresAt": _expiry(now), **more}
         self._change("PutItem", {"Item": item})
 
     def _at_edge(self, bundle: str, limit: int, *, forward: bool) -> list[Tick]:

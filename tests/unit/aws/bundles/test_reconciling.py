@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,14 @@ import pytest
 
 from aws_here.bundled import Bundled, deploy_bundles
 from aws_here.lambda_events import LambdaContext, log_lines
-from kizami.aws.reconciler import handler
+from kizami.aws.bundles.reconciling import BundleReconciler
+from kizami.aws.reconciler import handler, reconciler_settings
 from kizami.aws.store.block_items import BlockItem, BlockItems
+from kizami.aws.store.metric_table import DynamoDbMetricStore
+from kizami.aws.store.sqs_queue import SqsQueue
 from kizami.aws.store.tick_ledger import TickLedger
 from kizami.core.blocking import Trouble
+from kizami.core.errors import StoreError
 from kizami.core.messages import MetricRecord, read_bundle
 from kizami.core.slots import floor_to_slot, slots_between
 
@@ -68,6 +74,11 @@ def note(aws: Bundled, start: datetime, stored: tuple[str, ...] = NAMES, end: da
     places = [aws.the_bundle.members.index(name) for name in stored]
     for slot in slots_between(start, end or datetime.now(UTC), 5):
         aws.ledger.note(aws.the_bundle.name, len(NAMES), slot, places, datetime.now(UTC))
+
+
+def reconciler(aws: Bundled, time_left: Callable[[], float]) -> BundleReconciler:
+    queue = SqsQueue(aws.backfill)
+    return BundleReconciler(reconciler_settings(os.environ), DynamoDbMetricStore(aws.table), queue, time_left)
 
 
 def asked(aws: Bundled) -> set[tuple[datetime, str]]:
@@ -222,9 +233,95 @@ def test_what_is_stored_and_not_noted_is_noted_where_nobody_asks_for_it_again(aw
         note(aws, slot + timedelta(seconds=5), end=after)
         aws.store([MetricRecord("b", slot, 7, slot)])
     note(aws, fresh + timedelta(seconds=10), ("a",), fresh + timedelta(seconds=15))  # was whole, and stays so
-    assert handler({}, LambdaContext(120)) == {"missing": 1, "sent": 0, "failed": 0}  # the old one: nobody looks
-    places = aws.ledger.lacking(aws.the_bundle.name, fresh, fresh + timedelta(minutes=1))
+    assert handler({}, LambdaContext(120)) == {"missing": 0, "sent": 0, "failed": 0}
+    for slot in (fresh, old):
+        places = aws.ledger.lacking(aws.the_bundle.name, slot, slot + timedelta(minutes=1))
+        assert set(places.values()) == {0}
+
+
+@pytest.mark.parametrize("fails", ["compared_until", "note", "note_compared"])
+def test_runs_that_failed_leave_to_a_later_one_what_is_stored_and_not_noted(
+    aws_of_now: Bundled, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    """As when DynamoDB fails for both, the Collector and the reconciler, however long."""
+    aws, unnoted = aws_of_now, minutes_ago(20)
+    note(aws, minutes_ago(40), end=unnoted)
+    note(aws, unnoted + timedelta(seconds=5))
+    aws.store([MetricRecord(name, unnoted, 7, unnoted) for name in NAMES])
+
+    def fail(*_: object) -> None:
+        raise StoreError("simulated")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(TickLedger, fails, fail)
+        with pytest.raises(StoreError, match="not one bundle"):
+            handler({}, LambdaContext(120))
+    assert handler({}, LambdaContext(120))["missing"] == 0
+
+
+def test_a_run_without_time_leaves_to_a_later_one_what_is_stored_and_not_noted(
+    aws_of_now: Bundled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aws, unnoted = aws_of_now, minutes_ago(20)
+    note(aws, minutes_ago(40), end=unnoted)
+    note(aws, unnoted + timedelta(seconds=5))
+    aws.store([MetricRecord(name, unnoted, 7, unnoted) for name in NAMES])
+    seconds_left = 120.0
+    read = DynamoDbMetricStore.query
+
+    def read_slowly(*args: Any) -> Any:
+        nonlocal seconds_left
+        seconds_left = 1
+        return read(*args)
+
+    with monkeypatch.context() as slow:
+        slow.setattr(DynamoDbMetricStore, "query", read_slowly)
+        run = reconciler(aws, lambda: seconds_left).run(BEGAN)
+    assert run["missing"] == 2, "one was found"
+    assert handler({}, LambdaContext(120))["missing"] == 0
+
+
+def test_what_was_not_noted_of_one_that_is_then_blocked_is_noted_all_the_same(aws_of_now: Bundled) -> None:
+    """When he answers again his ticks are looked at in the ledger, and by then they are old."""
+    aws, unnoted = aws_of_now, minutes_ago(20)
+    note(aws, minutes_ago(40), end=unnoted)
+    note(aws, unnoted, ("a", "c"), unnoted + timedelta(seconds=5))
+    note(aws, unnoted + timedelta(seconds=5))
+    aws.store([MetricRecord("b", slot, 7, slot) for slot in slots_between(minutes_ago(40), BEGAN, 5)])
+    items = BlockItems(aws.table)
+    began = minutes_ago(10)
+    items.save("b", BlockItem(Trouble(began, "401", began, next_probe=BEGAN + timedelta(hours=1)), began))
+    assert items.all()["b"].is_blocked
+    handler({}, LambdaContext(120))
+    places = aws.ledger.lacking(aws.the_bundle.name, unnoted, unnoted + timedelta(seconds=5))
     assert set(places.values()) == {0}
+
+
+def test_what_was_looked_up_once_is_lacked_by_the_ledger_alone(
+    aws_of_now: Bundled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A target that is down for hours costs no more than that of it which is new."""
+    aws = aws_of_now
+    note(aws, minutes_ago(40), end=minutes_ago(10))
+    note(aws, minutes_ago(10), ("a", "c"), end=minutes_ago(0) + timedelta(minutes=10))
+    looked_up = list[tuple[datetime, datetime]]()
+    read = DynamoDbMetricStore.query
+
+    def watch(store: DynamoDbMetricStore, metric: str, start: datetime, end: datetime, **options: Any) -> Any:
+        assert metric == "b"
+        looked_up.append((start, end))
+        return read(store, metric, start, end, **options)
+
+    monkeypatch.setattr(DynamoDbMetricStore, "query", watch)
+    missing = handler({}, LambdaContext(120))["missing"]
+    ((first, until),) = looked_up
+    assert (first, missing) == (minutes_ago(10), (until - first).total_seconds() // 5)
+    assert handler({}, LambdaContext(120))["missing"] == missing
+    assert len(looked_up) == 1
+    later = BEGAN + timedelta(minutes=5)
+    monkeypatch.setattr("kizami.aws.client.machine.now", lambda: later)
+    assert handler({}, LambdaContext(120))["missing"] == missing + 60
+    assert looked_up[1:] == [(until, until + timedelta(minutes=5))]
 
 
 def test_what_is_not_stored_is_lacked_where_nobody_asks_for_it_again(aws_of_now: Bundled) -> None:
