@@ -16,7 +16,7 @@ from kizami.aws.store.tick_ledger import TickLedger
 from kizami.core.messages import MetricRecord
 from kizami.core.ports import FailedSend, PutOutcome
 from kizami.core.sender import Planned
-from kizami.home.values import SlotCounts
+from kizami.home.values import SlotCounts, bucket_of
 from simulation.aws_world.oracle import StackOracle
 from simulation.aws_world.plan import Fault
 from simulation.aws_world.simulation import StackSimulation, run_seed, shrink
@@ -151,6 +151,20 @@ class TestTheOracle:
             lambda self, metric, span, dead, now: SlotCounts(stored=span.expected),
         )
         assert_noticed("are told", (0, 1, 5))
+
+    def test_totals_of_some_of_an_hours_records(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(
+            "kizami.aws.history.totalling.bucket_of", lambda hour, counts: bucket_of(hour, counts[1:])
+        )
+        assert_noticed("the totals of", BUNDLES)
+
+    def test_totals_of_an_hour_that_is_not_closed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("kizami.aws.history.totalling.closes_at", lambda *_: 0.0)
+        assert_noticed("before it is closed", BUNDLES)
+
+    def test_a_reconciler_that_makes_no_totals(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("kizami.aws.history.totalling.Totalling._make", lambda *_: None)
+        assert_noticed("no totals after", BUNDLES)
 
     def test_a_secret_in_the_log(self) -> None:
         timeline = Timeline(0, None)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 plan (a stack, faults and their moments, drawn from a seed)
   └─▶ simulation (one seed: deployment, faults, a quiet end) ─▶ deployment (files and environment of a version)
+        ├─▶ history (what was stored in the days before)
         ├─▶ functions (Lambda, EventBridge and what calls for messages) ─▶ containers (memory, threads, event loop)
         │     └─▶ surroundings (what the production code finds: clock, chance, threads, log)
         │           └─▶ network (each call, and what becomes of it) ─▶ apis (polled ones, and that of users)

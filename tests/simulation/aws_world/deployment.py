@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kizami.aws.bundles.files import write_files
 from kizami.aws.home import AwsHome
 from kizami.aws.places import FoundPlaces
+from kizami.cdk.parts.configuration import bundle_files
 from kizami.core.backfill import SPREAD_SECONDS
 from kizami.core.config import Config, parse_config
 from kizami.core.ports import Clock
@@ -65,11 +65,7 @@ class Deployment:
         return [self.config.target(name).metrics for name in bundle.members]
 
     def _write(self, text: str) -> None:
-        if self.bundles:
-            tables = {table["name"]: table for table in self.stack.targets}
-            files = write_files(self.bundles, tables, self.disabled)
-        else:
-            files = {"kizami.toml": text.encode()}
+        files = bundle_files(text, self.bundles) if self.bundles else {"kizami.toml": text.encode()}
         for name, content in files.items():
             path = self._folder / name
             path.parent.mkdir(parents=True, exist_ok=True)

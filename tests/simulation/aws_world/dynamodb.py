@@ -70,6 +70,14 @@ class SimulatedDynamoDb:
         answer: Fields = found(request)
         return answer
 
+    def expire(self, now: int, chance: random.Random) -> None:
+        """Remove some of what has expired; DynamoDB takes its time for that."""
+        for name, table in self.tables.items():
+            for key, item in list(table.items.items()):
+                if int(item.get("expiresAt", {}).get("N", now + 1)) <= now and chance.random() < 0.5:
+                    self._on_change(name, item, None)
+                    table.delete(key)
+
     def _PutItem(self, request: Fields) -> Fields:
         table = self.tables[request["TableName"]]
         self._require(request, table.items.get(table.key_of(request["Item"])))

@@ -53,6 +53,7 @@ class SimulatedFunction:
         self.environment: dict[str, str] = {}
         self.limit: int | None = None
         self.invocations = 0
+        self.on_raise: Callable[[str, KizamiError], None] = lambda *_: None
         self._handler = handler
         self._timeline = timeline
         self._trace = trace
@@ -114,6 +115,7 @@ class SimulatedFunction:
             answer = self._handler(event, context)
         except KizamiError as error:
             self._trace.add("raised", container.name, type(error).__name__)
+            self.on_raise(self.name, error)
         container.require_life()
         self._end(container, answer)
 

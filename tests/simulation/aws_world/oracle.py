@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from kizami.aggregation.points import point_day
 from kizami.aws.deliveries import ATTEMPTS
+from kizami.aws.history.hour_totals import PARTITIONS
 from kizami.aws.home import AwsHome
 from kizami.aws.store.block_items import PARTITION, place_of
-from kizami.aws.store.tick_ledger import is_tick
 from kizami.core.coverage import due_span, find_gaps
 from kizami.core.epoch import from_seconds, to_seconds
-from kizami.core.errors import InvalidInput
-from kizami.core.messages import read_bundle
+from kizami.core.errors import InvalidInput, KizamiError, QueueError, StoreError
+from kizami.core.messages import MetricRecord, read_bundle
 from kizami.core.slots import format_instant, parse_instant
 from kizami.core.targets.target import Target
 from simulation.aws_world.containers import CURRENT
@@ -30,6 +30,8 @@ from simulation.world.timeline import SECOND, Timeline
 _ZONE = ZoneInfo("Asia/Tokyo")
 _LINES, _LINES_A_STEP = 1000, 8  # of the log: at most so many, and so many an invocation or a request
 _WAITING = 5000  # messages on all queues, at most
+_FIGURES = ("stored", "lowest", "highest", "total")
+_SPARE_SECONDS = 3 * 86_400  # for which records stay once their hour is closed
 _OF_KIZAMI = "which is a fault of kizami"
 
 Slot = tuple[str, str]  # of which metric, which one
@@ -41,6 +43,7 @@ class StackOracle:
     def __init__(self, timeline: Timeline, queues: dict[str, SimulatedQueue], steps: Callable[[], int]) -> None:
         self.secrets: set[str] = set()
         self.requests = self.records = 0
+        self.is_quiet = False  # nothing befalls the stack any more
         self.deployment: Deployment | None = None
         self._timeline = timeline
         self._queues = queues
@@ -49,6 +52,8 @@ class StackOracle:
         self._answers: dict[tuple[str, int], set[int]] = {}
         self._bundles: dict[str, list[tuple[str, ...]]] = {}
         self._granted: set[tuple[str, str, int]] = set()
+        self._hours: dict[Slot, list[int]] = {}  # what was ever stored in an hour of a metric
+        self._began = format_instant(from_seconds(timeline.now // SECOND))
         self._lines = 0
 
     def watch(self, dynamodb: SimulatedDynamoDb) -> None:
@@ -78,6 +83,11 @@ class StackOracle:
         for metric, count in ((asked.name, value), (f"{asked.name}/one", value), (f"{asked.name}/two", 2 * value)):
             self._answers.setdefault((metric, asked.slot), set()).add(count)
 
+    def answered_before(self, record: MetricRecord) -> None:
+        """What was stored before the simulation began."""
+        assert isinstance(record.count, int)
+        self._answers.setdefault((record.metric, to_seconds(record.slot)), set()).add(record.count)
+
     # Tables
 
     def changed(self, table: str, before: Item | None, after: Item | None) -> None:
@@ -94,7 +104,11 @@ class StackOracle:
         item = after or before
         assert item is not None
         metric, slot = item["metricName"]["S"], item["slotTime"]["S"]
+        if metric.startswith(PARTITIONS):
+            self._totals_changed(metric.removeprefix(PARTITIONS), slot, before, after)
         if metric.startswith("#"):
+            return
+        if after is None and int(item.get("expiresAt", {}).get("N", "9" * 12)) * SECOND <= self._timeline.now:
             return
         if before is not None or after is None:
             self.broken(f"{metric} {slot} was {before}, and is {after}")
@@ -103,10 +117,25 @@ class StackOracle:
         count = int(after["count"]["N"])
         if count not in self._answers.get((metric, to_seconds(parse_instant(slot))), ()):
             self.broken(f"{metric} {slot} is stored as {count}, which no API has ever answered")
+        self._hours.setdefault((metric, _hour(slot)), []).append(count)
+
+    def _totals_changed(self, metric: str, hour: str, before: Item | None, after: Item | None) -> None:
+        """The totals of an hour are of all that was ever stored in it, which nothing is any more."""
+        if after is None:
+            self.broken(f"the totals of {metric} {hour} are gone")
+            return
+        target = self._asking(metric)
+        told, counts = [int(after[name]["N"]) for name in _FIGURES], self._hours.get((metric, hour), [])
+        if told != _figures(counts):
+            self.broken(f"the totals of {metric} {hour} are {told}, of {sorted(counts)}")
+        if target is None or target.keep_seconds is None:
+            self.broken(f"{metric} is kept for ever, and has totals")
+        elif self._timeline.now < _closed_at(hour, target.keep_seconds) * SECOND:
+            self.broken(f"{metric} {hour} has totals before it is closed")
 
     def _tick_changed(self, before: Item | None, after: Item | None) -> None:
         """Whom a tick does not lack has a record, and nobody is ever lacking again."""
-        if after is None or not is_tick(after):
+        if after is None or not after["tick"]["S"][0].isdigit():
             return
         bundle, tick = after["bundle"]["S"], after["tick"]["S"]
         lacking = set(after.get("lacking", {}).get("NS", ()))
@@ -161,6 +190,11 @@ class StackOracle:
             or (metric, slot) in self.waiting(except_for=message)
         )
 
+    def _asking(self, metric: str) -> Target | None:
+        """The target that a metric is of."""
+        assert self.deployment is not None
+        return next((target for target in self.deployment.config.targets if metric in target.metrics), None)
+
     def _target(self, metric: str) -> Target | None:
         assert self.deployment is not None
         return next((target for target in self.deployment.config.targets if target.name == metric), None)
@@ -187,6 +221,14 @@ class StackOracle:
         assert self._dynamodb is not None
         item = self._dynamodb.tables[METRICS].items.get((PARTITION, place_of(metric)), {})
         return "keptFrom" in item and item["keptFrom"]["S"] <= slot
+
+    # Functions
+
+    def raised(self, function: str, error: KizamiError) -> None:
+        """Who is called by a rule fails only as long as a service of AWS does."""
+        is_weather = isinstance(error, StoreError | QueueError) and not self.is_quiet
+        if function in ("sender", "reconciler", "dispatcher") and not is_weather:
+            self.broken(f"the {function} fails: {error}")
 
     # The log
 
@@ -225,7 +267,7 @@ class StackOracle:
         table = self._dynamodb.tables[METRICS]
         for target in self.deployment.config.enabled_targets:
             for metric in target.metrics if target.backfill else ():
-                slots = [parse_instant(slot) for slot in table.order.get(metric, ())]
+                slots = [parse_instant(slot) for slot in table.order.get(metric, ()) if slot >= self._began]
                 if not slots:
                     self.broken(f"{metric} has no record at all")
                     continue
@@ -234,6 +276,21 @@ class StackOracle:
                     self.broken(f"{metric} still lacks {gaps[:3]} after a quiet time")
         self._require_nothing_waiting()
         self._require_no_incident()
+        self._require_totals(now)
+
+    def _require_totals(self, now: datetime) -> None:
+        """Of every hour that was closed long enough ago, and whose records stay until they are made."""
+        assert self._dynamodb is not None
+        for metric, hour in self._hours:
+            target = self._asking(metric)
+            if target is None or target.keep_seconds is None:
+                continue
+            has_totals = target.keep_totals_seconds is None or target.keep_totals_seconds > target.keep_seconds
+            closed_at = _closed_at(hour, target.keep_seconds)
+            is_due = closed_at + 2 * 3600 <= to_seconds(now) < closed_at + _SPARE_SECONDS
+            has_any = (PARTITIONS + metric, hour) in self._dynamodb.tables[METRICS].items
+            if (has_any and not has_totals) or (has_totals and is_due and not has_any):
+                self.broken(f"{metric} {hour} has {'' if has_any else 'no '}totals after a quiet time")
 
     def _require_nothing_waiting(self) -> None:
         for name in ("live", "backfill"):
@@ -269,6 +326,18 @@ class StackOracle:
                 has_point = (company, f"{user}#{day.month}", day.start) in self._granted
                 if has_point != (kind == "today"):
                     self.broken(f"{user} of {company} is {kind}, and has {'a' if has_point else 'no'} point")
+
+
+def _hour(slot: str) -> str:
+    return f"{slot[:13]}:00:00Z"
+
+
+def _closed_at(hour: str, keep_seconds: int) -> int:
+    return to_seconds(parse_instant(hour)) + 3600 + keep_seconds
+
+
+def _figures(counts: Sequence[int]) -> list[int]:
+    return [len(counts), min(counts), max(counts), sum(counts)] if counts else []
 
 
 def _slots_of(message: Message) -> Iterator[Slot]:

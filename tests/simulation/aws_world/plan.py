@@ -131,6 +131,17 @@ def draw_target(chance: random.Random, name: str) -> Table:
     return table
 
 
+def with_keep(stack: Stack, chance: random.Random) -> Stack:
+    """The same with some targets whose records go after a while, and maybe their totals, too."""
+    return replace(stack, targets=tuple({**table, **_draw_keep(chance)} for table in stack.targets))
+
+
+def _draw_keep(chance: random.Random) -> Table:
+    if chance.random() < 0.6:
+        return {}
+    return {"keep": "2d", **chance.choice(({}, {}, {"keep_totals": "2d"}, {"keep_totals": "30d"}))}
+
+
 def changed_stack(stack: Stack, chance: random.Random) -> Stack:
     """The same with one target more, one less, or one that is asked otherwise."""
     changed = list(stack.targets)

@@ -18,11 +18,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kizami.aws import aggregation, aggregation_dispatcher, collector, reconciler, sender
+from kizami.aws.store.metric_table import typed_record
 from simulation.aws_world.apis import USERS_HOST, ApisOfHosts, HostKey
 from simulation.aws_world.containers import Container
 from simulation.aws_world.deployment import COMPANIES, LEDGER, METRICS, POINTS, SECRET_KEY, Deployment
 from simulation.aws_world.dynamodb import SimulatedDynamoDb, Table
 from simulation.aws_world.functions import EventSource, ScheduleRule, SimulatedFunction, put_environment
+from simulation.aws_world.history import stored_before
 from simulation.aws_world.network import ServiceFaults, SimulatedNetwork
 from simulation.aws_world.oracle import StackOracle
 from simulation.aws_world.plan import (
@@ -33,6 +35,7 @@ from simulation.aws_world.plan import (
     changed_stack,
     draw_stack,
     draw_stack_events,
+    with_keep,
 )
 from simulation.aws_world.sqs import QueueFaults, SimulatedQueue
 from simulation.aws_world.surroundings import LogStream, surroundings
@@ -54,6 +57,7 @@ HANDLERS = {
     "aggregation": (aggregation, 90),
 }
 _COMPANIES, _USERS = 3, 6
+_EXPIRY_SECONDS = 420.0
 _STRANGE = ("", "{}", "[1]", '{"from": "now"}', "\u0000", '{"from": "2025-12-02T10:23:00Z"}')
 
 
@@ -69,7 +73,8 @@ class StackSimulation:
         self._clock = SimulatedClock(lambda: self._timeline.now)
         self.trace = Trace(lambda: self._timeline.now)
         hours = length.days * 24 + length.quiet_seconds / 3600
-        self._stack = draw_stack(self._world, hours)
+        self._history = random.Random(seed + 2)
+        self._stack = with_keep(draw_stack(self._world, hours), self._history)
         self._queues = self._make_queues(services)
         self._oracle = StackOracle(self._timeline, self._queues, self._steps)
         self._dynamodb = self._make_tables(services)
@@ -83,6 +88,8 @@ class StackSimulation:
             name: SimulatedFunction(name, module.handler, seconds, self._timeline, self.trace, triggers)
             for name, (module, seconds) in HANDLERS.items()
         }
+        for function in self._functions.values():
+            function.on_raise = self._oracle.raised
         self._triggers = triggers
         self._faults: Counter[str] = Counter()
         self._rules: dict[str, ScheduleRule] = {}
@@ -155,6 +162,8 @@ class StackSimulation:
         self._folder = folder
         self._make_secrets()
         self._deploy(at_once=True)
+        self._store_before()
+        self._expire()
         self._connect()
         for number, event in enumerate(self._events()):
             if self._only is None or number in self._only:
@@ -162,6 +171,19 @@ class StackSimulation:
                 self._befall(event)
         self._timeline.run(START + round(self._length.days * 86_400) * SECOND)
         self._end_quietly()
+
+    def _store_before(self) -> None:
+        """The records of closed hours, as earlier days have left them."""
+        assert self._oracle.deployment is not None
+        targets, hours = self._oracle.deployment.config.targets, self._stack.reconcile_hours
+        for record in stored_before(targets, self._clock.now(), hours + 1, self._history):
+            self._oracle.answered_before(record)
+            self._dynamodb.perform("PutItem", {"TableName": METRICS, "Item": typed_record(record)})
+
+    def _expire(self) -> None:
+        """DynamoDB removes what has expired, now and then some of it."""
+        self._dynamodb.expire(self._timeline.now // SECOND, self._history)
+        self._later(_EXPIRY_SECONDS, self._expire)
 
     def _events(self) -> list[StackEvent]:
         world = random.Random(self._seed + 1)  # not of what was drawn before: fewer faults must not change others
@@ -317,12 +339,16 @@ class StackSimulation:
         if not self._length.quiet_seconds:
             return  # nobody asks what has become of it
         # What was on its way when the faults ended, what is asked for after that, and what that leaves.
+        self._later(HANDLERS["reconciler"][1], self._be_quiet)
         seconds = self._length.quiet_seconds + 3 * self._stack.grace_seconds
         self._timeline.run(self._timeline.now + seconds * SECOND)
         self._oracle.check_whole(self._clock.now())
         self._read_status(whole=True)
         self._oracle.check_points(self._apis.users, self._clock.now())
         self._timeline.run(self._timeline.now)
+
+    def _be_quiet(self) -> None:
+        self._oracle.is_quiet = True
 
     @contextmanager
     def _quiet_logging(self) -> Iterator[None]:

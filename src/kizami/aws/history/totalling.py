@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
+from kizami.aws.client import machine
 from kizami.aws.history.hour_totals import HourTotals
 from kizami.aws.history.keeping import HOUR, SETTLING_SECONDS, KeptMetric, closes_at, hour_of
 from kizami.aws.invocation import TimeLeft
@@ -51,13 +51,14 @@ class Totalling:
         self._turns = iter(range(hours_a_run(sum(map(len, kept.values())))))
 
         def bring_up(bundle: str) -> None:
-            if not ledger.is_checked(bundle, mark) and self._try(kept[bundle], now):
-                ledger.check(bundle, now, mark)
+            try:
+                if not ledger.is_checked(bundle, mark) and self._try(kept[bundle], now):
+                    ledger.check(bundle, now, mark)
+            except StoreError as error:
+                _log(error)
 
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            for result in [pool.submit(bring_up, bundle) for bundle in kept]:
-                if isinstance(error := result.exception(), StoreError):
-                    _log(error)
+        for _ in machine.map_in_threads(bring_up, kept, AT_ONCE):
+            pass
 
     def _try(self, metrics: Collection[KeptMetric], now: datetime) -> bool:
         """Whether these have the totals of all that is closed; else the next run goes on."""
