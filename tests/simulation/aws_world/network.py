@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from http.client import HTTPMessage
+from math import inf
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
@@ -62,6 +63,7 @@ class SimulatedNetwork:
         self.crash_chance: Counter[str] = Counter()  # at each call of a function
         self.on_crash: Callable[[Container], None] = lambda container: None
         self.calls = 0
+        self.verb_calls = inf  # to queues; then a verb is killed
         self._timeline = timeline
         self._chance = chance
         self._trace = trace
@@ -75,6 +77,7 @@ class SimulatedNetwork:
         container = CURRENT.get(None)
         if container is None:
             service = (urlsplit(request.url).hostname or "").partition(".")[0]
+            self._maybe_kill_verb(service)
             return _carry_out(self._find(service, request)[1])
         assert asyncio._get_running_loop() is None, "a call that waits was made on the event loop"
         call = self._begin(container, request)
@@ -137,6 +140,13 @@ class SimulatedNetwork:
             container.is_dead = True
             self._timeline.at(self._timeline.now, lambda: self.on_crash(container))
             raise Killed
+
+    def _maybe_kill_verb(self, service: str) -> None:
+        """At a call to a queue, of which it makes one after the other."""
+        if service == "sqs":
+            self.verb_calls -= 1
+            if self.verb_calls < 0:
+                raise Killed
 
     def later(self, seconds: float, call: Callable[[], object]) -> None:
         self._timeline.at(self._timeline.now + round(seconds * SECOND), call)

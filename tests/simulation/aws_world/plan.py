@@ -45,6 +45,8 @@ class Fault(Enum):
     COLD = "all containers are replaced"
     STRANGER = "a message that is none of ours"
     STATUS = "status read"
+    REDRIVE = "dead letters put back"
+    BACKFILL = "missing slots asked for"
 
 
 _WEIGHTS = {
@@ -65,6 +67,8 @@ _WEIGHTS = {
     Fault.COLD: 2,
     Fault.STRANGER: 1,
     Fault.STATUS: 3,
+    Fault.REDRIVE: 2,
+    Fault.BACKFILL: 2,
 }
 
 

@@ -14,11 +14,17 @@ from contextlib import contextmanager
 from dataclasses import fields
 from datetime import UTC, datetime
 from functools import partial
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kizami.aws import aggregation, aggregation_dispatcher, collector, reconciler, sender
+from kizami.aws.home import AwsHome
 from kizami.aws.store.metric_table import typed_record
+from kizami.core.backfill import plan_backfill
+from kizami.core.coverage import due_span
+from kizami.core.errors import QueueError
+from kizami.core.slots import shift
 from simulation.aws_world.apis import USERS_HOST, ApisOfHosts, HostKey
 from simulation.aws_world.containers import Container
 from simulation.aws_world.deployment import COMPANIES, LEDGER, METRICS, POINTS, SECRET_KEY, Deployment
@@ -44,7 +50,7 @@ from simulation.world.apis import Mood, SimulatedApis
 from simulation.world.machine import SimulatedClock
 from simulation.world.oracle import Violation
 from simulation.world.simulation import Length, Report
-from simulation.world.timeline import SECOND, Timeline
+from simulation.world.timeline import SECOND, Killed, Timeline
 from simulation.world.trace import Trace
 
 # Ten minutes before a day ends in Tokyo, which is the aggregation's.
@@ -106,6 +112,7 @@ class StackSimulation:
         lost = SimulatedQueue("dead-companies", self._timeline, chance)
         companies = SimulatedQueue("companies", self._timeline, chance, 6 * HANDLERS["aggregation"][1], 5, lost)
         queues |= {"dead": dead, "companies": companies}
+        dead.on_delete = lambda message: self._oracle.settled(dead, message)
         for queue in queues.values():
             queue.on_send = lambda message, queue=queue: self._oracle.sent(  # type: ignore[misc]
                 queue, message, self._stack.max_receives
@@ -310,14 +317,40 @@ class StackSimulation:
         self._read_status()
 
     def _read_status(self, *, whole: bool = False) -> None:
-        """As a verb does, while everything else stands still."""
+        with self._verb() as home:
+            self._oracle.check_told(home, self._clock.now(), whole=whole)
+
+    def _redrive(self, event: StackEvent) -> None:
+        with self._verb(event.pick) as home:
+            self.trace.add("redriven", home.redrive(home.dead_letters()))
+
+    def _backfill(self, event: StackEvent) -> None:
+        """Of the last twenty minutes."""
+        with self._verb(event.pick) as home:
+            now = self._clock.now()
+            known = {each.name: each for each in home.targets() if each.is_on and each.backfill}
+            since = shift(now, -1200)
+            spans = {name: due_span(each, max(each.first_slot, since), now) for name, each in known.items()}
+            gaps = home.missing(spans)
+            sent = home.backfill(asked for name in gaps for asked in plan_backfill(known[name], gaps[name]))
+            self.trace.add("backfilled", sent)
+
+    @contextmanager
+    def _verb(self, killed: random.Random | None = None) -> Iterator[AwsHome]:
+        """As a verb reads and repairs a stack: everything else stands still, and it may be killed at a call."""
         assert self._oracle.deployment is not None
         put_environment(self._oracle.deployment.environment("reconciler"))
         home = self._oracle.deployment.home(self._clock)
+        if killed is not None and killed.random() < 0.4:
+            self._network.verb_calls = killed.randrange(8)
         try:
-            self._oracle.check_told(home, self._clock.now(), whole=whole)
+            yield home
+        except Killed:
+            self.trace.add("killed", "verb")
+        except QueueError as error:
+            self.trace.add("refused", f"{error}")
         finally:
-            home.close()
+            self._network.verb_calls = inf
 
     # The end
 

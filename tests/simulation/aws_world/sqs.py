@@ -37,7 +37,8 @@ class QueueFaults:
 
 
 class SimulatedQueue:
-    """One queue; `on_send` is told of each message, `on_visible` when one may be there to be received."""
+    """One queue; `on_send` is told of each message, `on_visible` when one may be there to be received, `on_delete`
+    of one that somebody asks to delete."""
 
     def __init__(
         self,
@@ -53,6 +54,7 @@ class SimulatedQueue:
         self.faults = QueueFaults()
         self.on_visible: Callable[[], None] = lambda: None
         self.on_send: Callable[[Message], None] = lambda message: None
+        self.on_delete: Callable[[Message], None] = lambda message: None
         self.visibility_seconds = visibility_seconds
         self.max_receives = max_receives
         self._dead_letters = dead_letters
@@ -132,6 +134,12 @@ class SimulatedQueue:
             return {}
         if operation == "ReceiveMessage":
             return {"Messages": [_shown(message) for message in self.receive(request["MaxNumberOfMessages"])]}
+        if operation == "DeleteMessageBatch":
+            receipts = {entry["ReceiptHandle"] for entry in request["Entries"]}
+            for message in [each for each in self.messages.values() if each.receipt in receipts]:
+                self.on_delete(message)
+                self.delete(message)
+            return {}
         if operation == "ChangeMessageVisibilityBatch":
             for entry in request["Entries"]:
                 self.hide(entry["ReceiptHandle"], entry["VisibilityTimeout"])

@@ -6,7 +6,7 @@ import json
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -69,6 +69,10 @@ def surroundings(
     async def exchange_on_loop(client: object, request: HttpRequest) -> Any:
         return await network.exchange_on_loop(request)
 
+    def map_in_threads(call: Callable[[Any], Any], items: Iterable[Any], at_once: int) -> Iterator[Any]:
+        container = CURRENT.get(None)
+        return map(call, items) if container is None else container.map_in_threads(call, items, at_once)
+
     start = timeline.now
     places: dict[str, Any] = {
         "kizami.aws.client.machine.now": lambda: _EPOCH + timedelta(microseconds=timeline.now),
@@ -77,7 +81,7 @@ def surroundings(
         "kizami.aws.client.machine.chance": chance.random,
         "kizami.aws.client.machine.new_id": lambda: f"{chance.getrandbits(128):032x}",
         "kizami.aws.client.machine.lock": lambda: SimulatedMutex(timeline, lambda: 0.0),
-        "kizami.aws.client.machine.map_in_threads": lambda *work: CURRENT.get().map_in_threads(*work),
+        "kizami.aws.client.machine.map_in_threads": map_in_threads,
         "kizami.aws.client.http_client.HttpClient.exchange": lambda client, request: network.exchange(request),
         "kizami.aws.client.loop_client.LoopClient.exchange": exchange_on_loop,
         "kizami.aws.client.secrets._kept": SecretsOfContainer(),
