@@ -66,9 +66,12 @@ class SqsDeadLetters:
         return sorted(letters, key=lambda letter: letter.slot, reverse=True)
 
     def redrive(self, letters: Iterable[DeadLetter], queue: SqsQueue) -> int:
-        """Send them to `queue` and delete them here; one that is not taken stays. How many went back."""
+        """Send them to `queue` and delete them here; one that is not taken stays. How many went back.
+
+        A message that was delivered twice may have died twice: its slot is sent once.
+        """
         chosen = list(letters)
-        failed = queue.send([PlannedMessage(letter.message, 0) for letter in chosen])
+        failed = queue.send([PlannedMessage(each, 0) for each in {letter.message: None for letter in chosen}])
         kept = {failure.entry.message for failure in failed}
         redriven = self.purge(letter for letter in chosen if letter.message not in kept)
         if failed:

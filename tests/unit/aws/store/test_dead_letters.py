@@ -60,3 +60,14 @@ def test_one_slot_of_a_bundle_is_settled_and_the_others_stay_with_their_reason(d
     assert redriven == 1
     assert [body.count('"metric": "a"') for body in deployment.bodies(deployment.backfill)] == [1]
     assert seen(deployment) == {"c": "why"}
+
+
+def test_a_slot_that_died_twice_is_asked_for_once(deployment: Deployment) -> None:
+    """SQS delivers at least once, and each delivery has its attempts."""
+    for _ in range(2):
+        bury(deployment, "a", **{REASON: "why"})
+    letters = SqsDeadLetters(deployment.dead)
+    queue = SqsQueue(deployment.backfill)
+    assert letters.redrive(letters.all(), queue) == 2
+    assert queue.waiting() == 1
+    assert seen(deployment) == {}
