@@ -31,6 +31,7 @@ LEAST_PROBE_SECONDS = 60.0
 LONGEST_PROBE_SECONDS = 600.0
 RECENT_SECONDS = 120  # a slot is asked for within this time of its moment, or its turn came late
 OTHERS_TURN_SECONDS = 360  # so long a due probe is left to those whose turn it is
+SET_BACK_SECONDS = 60.0  # clocks that differ by less agree
 SOON_SECONDS = 60  # the next slot of a shorter interval tells more than a retry
 
 
@@ -70,8 +71,11 @@ class Trouble:
         return Turn.NEWEST if self.probes % 2 else Turn.FAILED_BEFORE
 
     def is_due(self, now: datetime) -> bool:
-        """Whether it is to be probed; a clock that was set back must not make that wait for ever."""
-        return self.next_probe is not None and not self.asked_at <= now < self.next_probe
+        """Whether it is to be probed; a clock that was set back must not make that wait for ever.
+
+        `now` may be a moment before the request's end: it was read earlier, or by another machine.
+        """
+        return self.next_probe is not None and not shift(self.asked_at, -SET_BACK_SECONDS) <= now < self.next_probe
 
     @property
     def pace_seconds(self) -> float:
