@@ -33,7 +33,7 @@ def client() -> Iterator[HttpClient]:
     client = HttpClient()
     yield client
     client.close()
-    gc.collect()  # a socket that nobody closed is an error here
+    gc.collect(1)  # a socket that nobody closed is an error here; to look at all that is old takes long
 
 
 def threads_that_connect() -> int:
