@@ -15,7 +15,8 @@ from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
 
 from conftest import skip_for_lack_of
 
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+# The first is the same engine without the windows that nobody sees here, and takes a fifth less CPU.
+CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 # Nobody sees the browser's own windows: what it would prepare in them costs twice as much as the page itself.
 UNSEEN = ("WebUIOmniboxPopup", "WebUIOmniboxAimPopup")
@@ -59,7 +60,7 @@ def browser() -> Iterator[Browser]:
     """The machine's own Chromium: nothing is downloaded. Its loop ends with the module."""
     found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
     if found is None:
-        skip_for_lack_of("Chromium", "apt-get install chromium fonts-noto-cjk")
+        skip_for_lack_of("Chromium", "apt-get install chromium-headless-shell fonts-noto-cjk (or chromium)")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
         yield browser
