@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from kizami.alerts.rules.settings import Rule
+from kizami.aws.alerts.delivery import _post
+from kizami.aws.alerts.incident_items import OutboxItem
 from kizami.aws.store.sqs_queue import QueueEntry, SqsQueue, _body
 from kizami.aws.store.tick_ledger import TickLedger
 from kizami.core.messages import MetricRecord
@@ -165,6 +168,14 @@ class TestTheOracle:
     def test_a_reconciler_that_makes_no_totals(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("kizami.aws.history.totalling.Totalling._make", lambda *_: None)
         assert_noticed("no totals after", BUNDLES)
+
+    def test_a_receiver_that_is_not_told_of_the_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def post_the_rest(rule: Rule, item: OutboxItem) -> None:
+            if item.document["state"] != "recovered":
+                _post(rule, item)
+
+        monkeypatch.setattr("kizami.aws.alerts.delivery._post", post_the_rest)
+        assert_noticed("was last told", BUNDLES)
 
     def test_a_secret_in_the_log(self) -> None:
         timeline = Timeline(0, None)  # type: ignore[arg-type]

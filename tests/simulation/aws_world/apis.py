@@ -1,4 +1,5 @@
-"""What is not AWS: the polled APIs, which want the key of the hour, and the users API of the aggregation."""
+"""What is not AWS: the polled APIs, which want the key of the hour, the users API of the aggregation, and who is
+told of incidents."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from kizami.core.targets.target import DEFAULT_METRIC
 from simulation.world.apis import Asked, Outcome, SimulatedApis
 from simulation.world.timeline import SECOND, Timeline
 
-USERS_HOST = "users.example"
+USERS_HOST, RECEIVER_HOST = "users.example", "receiver.example"
 _NEVER = 1_000_000.0  # seconds
 
 
@@ -38,7 +39,8 @@ class HostKey:
 
 
 class ApisOfHosts:
-    """The APIs behind the network; `on_ask` and `on_answer` are told of each slot."""
+    """The APIs behind the network; `on_ask` and `on_answer` are told of each slot, `on_tell` of each message about
+    an incident that its receiver has taken."""
 
     def __init__(
         self,
@@ -47,6 +49,7 @@ class ApisOfHosts:
         chance: random.Random,
         on_ask: Callable[[Asked], None],
         on_answer: Callable[[Asked, int], None],
+        on_tell: Callable[[bytes], None],
     ) -> None:
         self.keys: dict[str, HostKey] = {}
         self.company_keys: dict[str, str] = {}
@@ -56,10 +59,13 @@ class ApisOfHosts:
         self._chance = chance
         self._on_ask = on_ask
         self._on_answer = on_answer
+        self._on_tell = on_tell
 
     def ask(self, request: HttpRequest) -> tuple[float, HttpAnswer | None, str]:
         parts = urlsplit(request.url)
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        if parts.netloc == RECEIVER_HOST:
+            return self._tell(request)
         if parts.netloc == USERS_HOST:
             return self._ask_for_users(query)
         start, end = to_seconds(parse_instant(query["from"])), to_seconds(parse_instant(query["to"]))
@@ -73,6 +79,14 @@ class ApisOfHosts:
         if outcome.value is not None:
             self._on_answer(asked, outcome.value)
         return (*_heard(outcome), about)
+
+    def _tell(self, request: HttpRequest) -> tuple[float, HttpAnswer | None, str]:
+        seconds, answer = _heard(
+            self._moods.ask(Asked(RECEIVER_HOST, "receiver", self._timeline.now // SECOND, 1))
+        )
+        if answer is not None and answer.status == 200 and seconds <= request.timeout_seconds:
+            self._on_tell(request.body or b"")
+        return seconds, answer, "receiver"
 
     def _ask_for_users(self, query: dict[str, str]) -> tuple[float, HttpAnswer | None, str]:
         company, timestamp = query["company_id"], int(query["timestamp"])

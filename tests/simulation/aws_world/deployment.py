@@ -15,7 +15,7 @@ from kizami.core.config import Config, parse_config
 from kizami.core.ports import Clock
 from kizami.core.targets.bundles import Bundle, make_bundles
 from kizami.core.targets.target import Target
-from simulation.aws_world.apis import USERS_HOST
+from simulation.aws_world.apis import RECEIVER_HOST, USERS_HOST
 from simulation.aws_world.plan import Shape, Stack
 from simulation.aws_world.sqs import SimulatedQueue
 
@@ -23,6 +23,13 @@ METRICS, LEDGER, COMPANIES, POINTS = "AiResponseMetrics", "Ledger", "Company", "
 TOPIC = "arn:aws:sns:us-east-1:123456789012:alarms"
 ACCESS_KEY, SECRET_KEY = "AKIASIMULATED", "s1mulated/s3cret+access"
 _ORIGINAL_INTERVAL = 5
+_RULE = f"""
+[[alerts]]
+name = "receiver"
+to = "https://{RECEIVER_HOST}/kizami"
+when = ["fails", "silent", "late", "dead", "aggregation failed"]
+wait = "0s"
+"""
 
 
 class Deployment:
@@ -33,6 +40,7 @@ class Deployment:
         self._folder = folder
         self._queues = queues
         text = "\n".join(_table(each) for each in stack.targets)
+        text += _RULE if text and stack.alerts else ""
         self.config = parse_config(text) if text else original()
         self.bundles = make_bundles(self.config.enabled_targets) if stack.shape is Shape.BUNDLES else []
         # Found by what is still on a queue, and polled no more.

@@ -54,6 +54,7 @@ class StackOracle:
         self._bundles: dict[str, list[tuple[str, ...]]] = {}
         self._granted: set[tuple[str, str, int]] = set()
         self._hours: dict[Slot, list[int]] = {}  # what was ever stored in an hour of a metric
+        self._told: dict[int, str] = {}  # of each incident, what its receiver was told last
         self._began = format_instant(from_seconds(timeline.now // SECOND))
         self._lines = 0
 
@@ -88,6 +89,14 @@ class StackOracle:
         """What was stored before the simulation began."""
         assert isinstance(record.count, int)
         self._answers.setdefault((record.metric, to_seconds(record.slot)), set()).add(record.count)
+
+    def told(self, body: bytes) -> None:
+        """A receiver has taken a message about an incident: first that it has begun, last that it is over."""
+        message = json.loads(body)
+        number, state = message["incident"]["number"], message["state"]
+        if number not in self._told and state != "opened":
+            self.broken(f"incident {number} is told to be {state}, and never to have begun")
+        self._told[number] = state
 
     # Tables
 
@@ -312,6 +321,9 @@ class StackOracle:
                 self.broken(f"{key} is not over after a quiet time")
             if partition == "#alerts" and key.startswith("outbox/"):
                 self.broken(f"{key} is not delivered after a quiet time")
+        for number, state in self._told.items():
+            if state != "recovered":
+                self.broken(f"incident {number} is over, and was last told to be {state}")
         self._require_named_parts(self._dynamodb.tables[METRICS])
 
     def _require_named_parts(self, table: Table) -> None:

@@ -94,6 +94,7 @@ class Stack:
     reconcile_hours: int
     aggregation_minutes: int
     page_items: int
+    alerts: bool = True  # to a receiver of their own, besides the topic
 
     @property
     def grace_seconds(self) -> int:
@@ -135,9 +136,12 @@ def draw_target(chance: random.Random, name: str) -> Table:
     return table
 
 
-def with_keep(stack: Stack, chance: random.Random) -> Stack:
-    """The same with some targets whose records go after a while, and maybe their totals, too."""
-    return replace(stack, targets=tuple({**table, **_draw_keep(chance)} for table in stack.targets))
+def with_more(stack: Stack, chance: random.Random) -> Stack:
+    """The same with some targets whose records go after a while, maybe their totals too; and maybe alerts."""
+    targets = tuple({**table, **_draw_keep(chance)} for table in stack.targets)
+    is_kept = any("keep" in table for table in targets)
+    items = max(stack.page_items, 50) if is_kept else stack.page_items  # of hours of records there are many pages
+    return replace(stack, targets=targets, alerts=chance.random() < 0.7, page_items=items)
 
 
 def _draw_keep(chance: random.Random) -> Table:

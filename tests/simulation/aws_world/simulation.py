@@ -25,7 +25,7 @@ from kizami.core.backfill import plan_backfill
 from kizami.core.coverage import due_span
 from kizami.core.errors import QueueError
 from kizami.core.slots import shift
-from simulation.aws_world.apis import USERS_HOST, ApisOfHosts, HostKey
+from simulation.aws_world.apis import RECEIVER_HOST, USERS_HOST, ApisOfHosts, HostKey
 from simulation.aws_world.containers import Container
 from simulation.aws_world.deployment import COMPANIES, LEDGER, METRICS, POINTS, SECRET_KEY, Deployment
 from simulation.aws_world.dynamodb import SimulatedDynamoDb, Table
@@ -41,7 +41,7 @@ from simulation.aws_world.plan import (
     changed_stack,
     draw_stack,
     draw_stack_events,
-    with_keep,
+    with_more,
 )
 from simulation.aws_world.sqs import QueueFaults, SimulatedQueue
 from simulation.aws_world.surroundings import LogStream, surroundings
@@ -80,12 +80,12 @@ class StackSimulation:
         self.trace = Trace(lambda: self._timeline.now)
         hours = length.days * 24 + length.quiet_seconds / 3600
         self._history = random.Random(seed + 2)
-        self._stack = with_keep(draw_stack(self._world, hours), self._history)
+        self._stack = with_more(draw_stack(self._world, hours), self._history)
         self._queues = self._make_queues(services)
         self._oracle = StackOracle(self._timeline, self._queues, self._steps)
         self._dynamodb = self._make_tables(services)
         self._moods = SimulatedApis(apis)
-        watchers = self._oracle.asked, self._oracle.answered
+        watchers = self._oracle.asked, self._oracle.answered, self._oracle.told
         self._apis = ApisOfHosts(self._timeline, self._moods, apis, *watchers)
         self._network = SimulatedNetwork(self._timeline, calls, self.trace, self._dynamodb, self._apis)
         self._network.queues = {queue.url: queue for queue in self._queues.values()}
@@ -234,7 +234,7 @@ class StackSimulation:
         getattr(self, f"_{event.fault.name.lower()}")(event)
 
     def _mood(self, event: StackEvent) -> None:
-        hosts = [*(f"host{number}.example" for number in range(HOSTS)), USERS_HOST]
+        hosts = [*(f"host{number}.example" for number in range(HOSTS)), USERS_HOST, RECEIVER_HOST]
         host, mood = event.pick.choice(hosts), event.pick.choice([mood for mood in Mood if mood is not Mood.WELL])
         self.trace.add("mood", host, mood.value)
         self._moods.set_mood(host, mood, self._timeline.now)
