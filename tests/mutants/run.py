@@ -26,6 +26,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from mutants.mutant import ROOT, Mutant, read_mutants
+from simulation.simulate import commit_here
 
 _LIMIT_SECONDS = 150  # a mutant that makes its tests take longer is noticed by that
 _ALL_SECONDS = 3600  # for all of the tests without a mutant
@@ -180,7 +181,8 @@ def table_of(results: Sequence[Result]) -> str:
     survivors = [each.mutant for each in results if not each.is_dead]
     named = [f"- {each.area}, *{each.name}*: {each.same or 'not noticed yet'}" for each in survivors]
     head = ["| area | mutants | noticed |", "| --- | --- | --- |"]
-    return "\n".join([*head, *rows, total, "", *(["Survivors:", "", *named] if named else ["None survives."])])
+    told = ["Survivors:", "", *named] if named else ["None survives."]
+    return "\n".join([f"On commit {commit_here()}:", "", *head, *rows, total, "", *told])
 
 
 def with_table(document: str, table: str) -> str:

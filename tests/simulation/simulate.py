@@ -115,12 +115,17 @@ def faults_of(whole: Iterable[Report]) -> Counter[str]:
     return sum((report.faults for report in whole), Counter())
 
 
+def commit_here() -> str:
+    """The commit of this tree."""
+    asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return asked.stdout.strip() or "unknown"
+
+
 def table_of(outcomes: list[Report | str], length: Length, lives: str) -> str:
     """What was run, on which commit, and what came of it, as a table."""
     whole = [each for each in outcomes if isinstance(each, Report)]
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     rows = {
-        "commit": commit.stdout.strip() or "unknown",
+        "commit": commit_here(),
         "seeds": f"{len(outcomes)}, each of {length.days:g} days with some {length.faults_a_day:g} faults a day",
         "target-days": f"{sum(report.target_days for report in whole):,.0f}",
         "minutes of one core": f"{cpu_minutes():.0f}",
