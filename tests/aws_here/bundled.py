@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,8 +15,13 @@ import pytest
 from aws_here.lambda_events import LambdaContext, sqs_event
 from aws_here.local_aws import await_table, create_metrics_table, create_queue, dynamodb_at, lead_to, sqs_at
 from kizami.aws.bundles.files import PackagedBundles, packaged_bundles
+from kizami.aws.bundles.reconciling import BundleReconciler
 from kizami.aws.collector import handler
+from kizami.aws.invocation import TimeLeft
+from kizami.aws.reconciler import reconciler_settings
 from kizami.aws.store.block_guard import memory_of
+from kizami.aws.store.metric_table import DynamoDbMetricStore, typed_record
+from kizami.aws.store.sqs_queue import SqsQueue
 from kizami.aws.store.tick_ledger import Tick, TickLedger
 from kizami.cdk.parts.configuration import bundle_files
 from kizami.core.config import parse_config
@@ -56,6 +62,12 @@ class Bundled:
         event["Records"][0] |= fields
         return handler(event, LambdaContext(seconds))
 
+    def reconcile(self, now: datetime, time_left: TimeLeft) -> dict[str, int]:
+        """A run of the reconciler at that moment, which has so much time."""
+        settings = reconciler_settings(os.environ)
+        queue = SqsQueue(settings.queue_url)
+        return BundleReconciler(settings, DynamoDbMetricStore(self.table), queue, time_left).run(now)
+
     def records(self) -> dict[tuple[str, str], str]:
         """The counts of the table by metric and slot time."""
         items = dynamodb_at(self.tables_at).scan(TableName=self.table)["Items"]
@@ -64,8 +76,6 @@ class Bundled:
 
     def store(self, records: Iterable[MetricRecord]) -> None:
         """Put records into the table behind the Collector's back."""
-        from kizami.aws.store.metric_table import typed_record
-
         client = dynamodb_at(self.tables_at)
         for record in records:
             client.put_item(TableName=self.table, Item=typed_record(record))

@@ -26,7 +26,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from mutants.mutant import ROOT, Mutant, read_mutants
-from simulation.simulate import commit_here
+from programs.reports import commit_here, with_part
 
 _LIMIT_SECONDS = 150  # a mutant that makes its tests take longer is noticed by that
 _ALL_SECONDS = 3600  # for all of the tests without a mutant
@@ -187,9 +187,7 @@ def table_of(results: Sequence[Result]) -> str:
 
 def with_table(document: str, table: str) -> str:
     """The document with this table between its marks."""
-    before, mark, rest = document.partition(_MARK)
-    _, end, after = rest.partition(_END)
-    return f"{before}{mark}\n\n{table}\n\n{end}{after}"
+    return with_part(document, _MARK, f"\n\n{table}\n\n", _END)
 
 
 def summarise(results: Sequence[Result]) -> int:

@@ -8,5 +8,6 @@ seen_locks      the locks on a database as another process sees them
 once_a_run      what is dear to make, made once for all test processes
 prometheus_here a real Prometheus with samples of ours
 fetched_tools   programs that no package index has, fetched into .tools
+reports         what a campaign has found, between the marks of a document
 both_clients    one request by the client of each home
 """

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import resource
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -23,6 +22,7 @@ from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
 
+from programs.reports import commit_here, with_part
 from simulation.aws_world import simulation as on_aws
 from simulation.world import simulation as on_one_machine
 from simulation.world.oracle import Violation
@@ -84,7 +84,8 @@ def main() -> int:
     outcomes = list(told(reports(stated.where, seeds, length, until), lives))
     if stated.report:
         table = table_of(outcomes, length, lives)
-        stated.report.write_text(with_table(stated.report.read_text(), table, MARKS[stated.where]))
+        document = stated.report.read_text()
+        stated.report.write_text(with_part(document, MARKS[stated.where], f"\n{table}\n", "<!-- end -->"))
     return summarise(outcomes, lives)
 
 
@@ -115,12 +116,6 @@ def faults_of(whole: Iterable[Report]) -> Counter[str]:
     return sum((report.faults for report in whole), Counter())
 
 
-def commit_here() -> str:
-    """The commit of this tree."""
-    asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return asked.stdout.strip() or "unknown"
-
-
 def table_of(outcomes: list[Report | str], length: Length, lives: str) -> str:
     """What was run, on which commit, and what came of it, as a table."""
     whole = [each for each in outcomes if isinstance(each, Report)]
@@ -136,13 +131,6 @@ def table_of(outcomes: list[Report | str], length: Length, lives: str) -> str:
         "violations": str(len(outcomes) - len(whole)),
     }
     return "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows.items())])
-
-
-def with_table(document: str, table: str, mark: str) -> str:
-    """The document with this table between the mark and its end."""
-    before, mark, rest = document.partition(mark)
-    _, end, after = rest.partition("<!-- end -->")
-    return f"{before}{mark}\n{table}\n{end}{after}"
 
 
 def cpu_minutes() -> float:

@@ -134,7 +134,7 @@ class StackOracle:
         if after is None:
             self.broken(f"the totals of {metric} {hour} are gone")
             return
-        target = self._asking(metric)
+        target = self._target(metric)
         told, counts = [int(after[name]["N"]) for name in _FIGURES], self._hours.get((metric, hour), [])
         if told != _figures(counts):
             self.broken(f"the totals of {metric} {hour} are {told}, of {sorted(counts)}")
@@ -200,14 +200,11 @@ class StackOracle:
             or (metric, slot) in self.waiting(except_for=message)
         )
 
-    def _asking(self, metric: str) -> Target | None:
-        """The target that a metric is of."""
-        assert self.deployment is not None
-        return next((target for target in self.deployment.config.targets if metric in target.metrics), None)
-
     def _target(self, metric: str) -> Target | None:
+        """The target of that name, or that has the metric among its values."""
         assert self.deployment is not None
-        return next((target for target in self.deployment.config.targets if target.name == metric), None)
+        targets = self.deployment.config.targets
+        return next((each for each in targets if metric == each.name or metric in each.metrics), None)
 
     def waiting(self, except_for: Message | None = None) -> set[Slot]:
         """What is on a queue, or a dead letter."""
@@ -298,7 +295,7 @@ class StackOracle:
         """Of every hour that was closed long enough ago, and whose records stay until they are made."""
         assert self._dynamodb is not None
         for metric, hour in self._hours:
-            target = self._asking(metric)
+            target = self._target(metric)
             if target is None or target.keep_seconds is None:
                 continue
             has_totals = target.keep_totals_seconds is None or target.keep_totals_seconds > target.keep_seconds

@@ -308,9 +308,7 @@ class StackSimulation:
             function.cool_down()
 
     def _stranger(self, event: StackEvent) -> None:
-        body = event.pick.choice(
-            ("", "{}", "[1]", '{"from": "now"}', "\u0000", '{"from": "2025-12-02T10:23:00Z"}')
-        )
+        body = event.pick.choice(_STRANGE)
         self._queues[event.pick.choice(("live", "companies"))].send(body, 0, {})
 
     def _status(self, event: StackEvent) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,11 +10,9 @@ import pytest
 
 from aws_here.bundled import Bundled, deploy_bundles
 from aws_here.lambda_events import LambdaContext, log_lines
-from kizami.aws.bundles.reconciling import BundleReconciler
-from kizami.aws.reconciler import handler, reconciler_settings
+from kizami.aws.reconciler import handler
 from kizami.aws.store.block_items import BlockItem, BlockItems
 from kizami.aws.store.metric_table import DynamoDbMetricStore
-from kizami.aws.store.sqs_queue import SqsQueue
 from kizami.aws.store.tick_ledger import TickLedger
 from kizami.core.blocking import Trouble
 from kizami.core.errors import StoreError
@@ -76,9 +72,12 @@ def note(aws: Bundled, start: datetime, stored: tuple[str, ...] = NAMES, end: da
         aws.ledger.note(aws.the_bundle.name, len(NAMES), slot, places, datetime.now(UTC))
 
 
-def reconciler(aws: Bundled, time_left: Callable[[], float]) -> BundleReconciler:
-    queue = SqsQueue(aws.backfill)
-    return BundleReconciler(reconciler_settings(os.environ), DynamoDbMetricStore(aws.table), queue, time_left)
+def store_without_noting(aws: Bundled) -> None:
+    """One tick is stored and has no item, all others are noted as whole."""
+    unnoted = minutes_ago(20)
+    note(aws, minutes_ago(40), end=unnoted)
+    note(aws, unnoted + timedelta(seconds=5))
+    aws.store([MetricRecord(name, unnoted, 7, unnoted) for name in NAMES])
 
 
 def asked(aws: Bundled) -> set[tuple[datetime, str]]:
@@ -244,10 +243,7 @@ def test_runs_that_failed_leave_to_a_later_one_what_is_stored_and_not_noted(
     aws_of_now: Bundled, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
     """As when DynamoDB fails for both, the Collector and the reconciler, however long."""
-    aws, unnoted = aws_of_now, minutes_ago(20)
-    note(aws, minutes_ago(40), end=unnoted)
-    note(aws, unnoted + timedelta(seconds=5))
-    aws.store([MetricRecord(name, unnoted, 7, unnoted) for name in NAMES])
+    store_without_noting(aws_of_now)
 
     def fail(*_: object) -> None:
         raise StoreError("simulated")
@@ -262,10 +258,7 @@ def test_runs_that_failed_leave_to_a_later_one_what_is_stored_and_not_noted(
 def test_a_run_without_time_leaves_to_a_later_one_what_is_stored_and_not_noted(
     aws_of_now: Bundled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    aws, unnoted = aws_of_now, minutes_ago(20)
-    note(aws, minutes_ago(40), end=unnoted)
-    note(aws, unnoted + timedelta(seconds=5))
-    aws.store([MetricRecord(name, unnoted, 7, unnoted) for name in NAMES])
+    store_without_noting(aws_of_now)
     seconds_left = 120.0
     read = DynamoDbMetricStore.query
 
@@ -276,7 +269,7 @@ def test_a_run_without_time_leaves_to_a_later_one_what_is_stored_and_not_noted(
 
     with monkeypatch.context() as slow:
         slow.setattr(DynamoDbMetricStore, "query", read_slowly)
-        run = reconciler(aws, lambda: seconds_left).run(BEGAN)
+        run = aws_of_now.reconcile(BEGAN, lambda: seconds_left)
     assert run["missing"] == 2, "one was found"
     assert handler({}, LambdaContext(120))["missing"] == 0
 

@@ -16,7 +16,6 @@ from aws_here.bundled import Bundled, deploy_bundles
 from fakes.fault_server import FaultServer
 from kizami.aws.alerts.failure_notes import COMPANY, FAILURES_PARTITION, LEDGER_KEYS, FailureNotes, noted_at
 from kizami.aws.alerts.incident_items import IncidentItems
-from kizami.aws.bundles.reconciling import BundleReconciler
 from kizami.aws.reconciler import reconciler_settings
 from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.aws.store.sqs_queue import SqsQueue
@@ -79,10 +78,7 @@ def fail(aws: Bundled, minutes: float, *names: str, dead_slot: datetime | None =
 
 
 def run(aws: Bundled, minutes: float, seconds_left: float = 120) -> None:
-    settings = reconciler_settings(os.environ)
-    queue = SqsQueue(settings.queue_url)
-    reconciler = BundleReconciler(settings, DynamoDbMetricStore(aws.table), queue, lambda: seconds_left)
-    reconciler.run(at(minutes))
+    aws.reconcile(at(minutes), lambda: seconds_left)
 
 
 def told(hook: FaultServer) -> list[dict[str, Any]]:
