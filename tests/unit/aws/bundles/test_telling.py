@@ -66,9 +66,7 @@ def at(minutes: float) -> datetime:
 
 def note(aws: Bundled, start: float, end: float, stored: tuple[str, ...] = NAMES) -> None:
     """The ledger as the Collector would have kept it."""
-    places = [aws.the_bundle.members.index(name) for name in stored]
-    for slot in slots_between(at(start), at(end), 20):
-        aws.ledger.note(aws.the_bundle.name, len(NAMES), slot, places, datetime.now(UTC))
+    aws.note(slots_between(at(start), at(end), 20), stored)
 
 
 def fail(aws: Bundled, minutes: float, *names: str, dead_slot: datetime | None = None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aws_here.bundled import copy_tick, create_ledger_table
+from aws_here.bundled import create_ledger_table, note_ticks
 from aws_here.deployed import Deployment, GivenPlaces
 from aws_here.local_aws import lead_to
 from fakes.ports import ManualClock
@@ -16,7 +16,7 @@ from kizami.aws.home import AwsHome
 from kizami.aws.store.tick_ledger import TickLedger
 from kizami.core.coverage import Span
 from kizami.core.messages import MetricRecord
-from kizami.core.slots import format_instant, slots_between
+from kizami.core.slots import slots_between
 from kizami.core.targets.bundles import make_bundles
 from kizami.core.targets.target import Target
 
@@ -42,12 +42,8 @@ class Told:
         self.home = AwsHome(places, TARGETS, self.clock, GRACE_SECONDS)
 
     def note(self, start: datetime, end: datetime, stored: Iterable[str] = "abc") -> None:
-        """The ledger notes the first tick; the others are put beside it as it has written that one."""
-        places = [self.bundle.members.index(name) for name in stored]
-        first, *others = slots_between(start, end, 5)
-        self.ledger.note(self.bundle.name, 3, first, places, NOW)
-        copies = [format_instant(slot) for slot in others]
-        copy_tick(self.deployment.endpoint, self.ledger_table, self.bundle.name, format_instant(first), copies)
+        slots = slots_between(start, end, 5)
+        note_ticks(self.deployment.endpoint, self.ledger_table, self.bundle, slots, stored, NOW)
 
 
 @pytest.fixture
