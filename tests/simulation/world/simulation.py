@@ -438,8 +438,9 @@ class Simulation:
         names = [name for _, name in dated(backups_in(self._backups))]
         if not names or not self._is_stopped():
             return
-        file, before = self._backups / names[-1], read_records(self._disk.path)
-        held = self._backup_oracle.read(file)
+        file = self._backups / names[-1]
+        with self._disk.undisturbed():
+            before, held = read_records(self._disk.path), self._backup_oracle.read(file)
         is_crash = event.pick.random() < 0.5
         if is_crash:
             self._crash_in_write(event.pick, power=event.pick.random() < 0.5)
@@ -449,7 +450,8 @@ class Simulation:
         if self._timeline.is_dead:
             self._drop_process()
             self._disk.restart()
-        self._after_restore(before, held, outcome)
+        with self._disk.undisturbed():
+            self._after_restore(before, held, outcome)
         self._restart()
 
     def _is_stopped(self) -> bool:
