@@ -29,8 +29,8 @@ test: $(VENV)/.dev $(MINISTACK)/.done  ## run the tests
 
 # These compute more than they wait, and each process first looks for all tests by itself.
 quick: JOBS = 3
-quick: $(VENV)/.dev  ## run the unit and property tests, in under a minute
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --hypothesis-seed=1 tests/unit tests/property
+quick: $(VENV)/.dev  ## run the unit and property tests that need no AWS on the loopback, in about a minute
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --hypothesis-seed=1 -m "not emulator" tests/unit tests/property
 
 one: $(VENV)/.dev  ## run one test, file or folder: make one T=tests/unit/core/test_slots.py::test_name
 	@test -n "$(T)" || { echo "make one needs a test: make one T=tests/unit/core/test_slots.py" >&2; exit 2; }

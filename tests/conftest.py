@@ -30,8 +30,8 @@ SLOW_FIRST = ("e2e", "browser", "simulation", "contract", "infra", "local_store"
 # The longest first, so that none is left over at the end. Who waits, for the local AWS or for CDK, lets the others
 # compute: such files stand between those that compute.
 SLOWEST = (
-    *("simulation/simulated_days", "e2e/many_targets", "e2e/local_aws", "simulation/engine", "e2e/up"),
-    *("e2e/bundles_in_trouble", "e2e/alerts_on_aws", "simulation/simulated_stacks"),
+    *("simulation/simulated_days", "e2e/many_targets", "e2e/local_aws", "simulation/engine"),
+    *("simulation/simulated_stacks", "e2e/up", "e2e/bundles_in_trouble", "e2e/alerts_on_aws"),
     *("e2e/cdk_command", "e2e/local_aws_aggregation", "contract/homes", "browser/dashboard_page"),
     *("e2e/verbs_on_deployed_stack", "simulation/timescales", "simulation/crash_points", "e2e/wheel"),
     *("infra/settings", "browser/dashboard_up", "contract/verbs_on_both_homes", "e2e/backfill_verb"),
@@ -46,7 +46,10 @@ SLOWEST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files run side by side, in this order."""
+    """Files run side by side, in this order. `make quick` leaves those out that ask an AWS on the loopback."""
+    for item in items:
+        if isinstance(item, pytest.Function) and any(name.endswith("_endpoint") for name in item.fixturenames):
+            item.add_marker("emulator")
     items.sort(key=lambda item: _rank(item.path))
     assert len({item.nodeid for item in items}) == len(items), "of two tests with one id only one would run"
 

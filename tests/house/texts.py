@@ -21,7 +21,7 @@ _MACHINE_PATH = re.compile(
     r"(?<![\w.$}/-])/(" + "|".join(["home", "Users", "root", "work", "mnt"]) + r")/\w|[A-Z]:\\Users\\"
 )
 _REGISTRY = re.compile(
-    r"[\w-]*(" + "|".join(["pypi", "pythonhosted", "npmjs", "artifactory", "jfrog", "verdaccio"]) + r")[\w-]*\.\w+"
+    r"(" + "|".join(["pypi", "pythonhosted", "npmjs", "artifactory", "jfrog", "verdaccio"]) + r")[\w-]*\.\w+"
     r"|--(extra-)?index-url|--find-link[s]|\"resolved\":",
     re.IGNORECASE,
 )

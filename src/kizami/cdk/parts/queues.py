@@ -57,7 +57,7 @@ def make_queue(
         encryption_master_key=foundation.queue_key,
     )
     if dead_letters is None:
-        acknowledge(queue, {"SQS3": "The context (max_receives=0) asks for the seeds' queue without one."})
+        acknowledge(queue, {"SQS3": "The context (max_receives=0) asks for none, as the original design does."})
     return queue
 
 
