@@ -278,7 +278,7 @@ def test_24_hours_of_changing_weather_are_told_in_pairs(seed: int) -> None:
     from random import Random
 
     chance = Random(seed)
-    names = [f"t{number:02}" for number in range(20)]
+    names = [f"t{number:02}" for number in range(40)]
     here = world(*names)
     for _ in range(24 * 60):
         for name in chance.sample(names, 2):
