@@ -67,7 +67,7 @@ dist: $(VENV)/.runtime  ## build the wheel into dist: the `kizami` command with 
 	@$(BIN)/python -c 'import os, flit_core.buildapi as b; os.makedirs("dist", exist_ok=True); print("dist/" + b.build_wheel("dist"))'
 
 screenshots: $(VENV)/.dev  ## take the pictures of the dashboard in docs/images anew; ten minutes, needs Chromium
-	@$(BIN)/python docs/make_screenshots.py
+	@PYTHONPATH=tests $(BIN)/python docs/make_screenshots.py
 
 # AWS: CONTEXT="name=value …" says what the deployment is told, see docs/operations.md.
 synth: $(VENV)/.infra  ## write the CloudFormation template to cdk.out; needs no AWS account

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -33,9 +32,9 @@ from playwright.sync_api import Page, sync_playwright
 
 from kizami.core.slots import format_instant, parse_instant
 from kizami.mock_api.server import MockServer
+from programs import chromium
 
 IMAGES = Path(__file__).parent / "images"
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 KIZAMI = [sys.executable, "-m", "kizami.cli.main"]
 HISTORY = "3h"
 
@@ -214,9 +213,9 @@ def part_of(gap: dict[str, Any]) -> dict[str, str]:
 
 
 def take_pictures(url: str) -> None:
-    found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    found = chromium.find_chromium()
     if found is None:
-        sys.exit("make screenshots needs Chromium: apt-get install chromium fonts-noto-cjk")
+        sys.exit(f"make screenshots needs Chromium: {chromium.REMEDY}")
     IMAGES.mkdir(exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])

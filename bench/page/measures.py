@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -14,7 +13,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+from programs import chromium
+
 # Pages that listen, without browsers around them; each says when it has heard the first event.
 LISTEN = """
 import sys, threading, urllib.request
@@ -61,9 +61,9 @@ class Dashboard:
 @contextmanager
 def browsing() -> Iterator[Browser]:
     """A real browser."""
-    found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    found = chromium.find_chromium()
     if found is None:
-        sys.exit("make bench-page needs Chromium: apt-get install chromium fonts-noto-cjk")
+        sys.exit(f"make bench-page needs Chromium: {chromium.REMEDY}")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         yield browser

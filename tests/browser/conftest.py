@@ -3,7 +3,6 @@ than its window fails its test."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,9 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
 
 from conftest import skip_for_lack_of
-
-# The first is the same engine without the windows that nobody sees here, and takes a fifth less CPU.
-CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+from programs import chromium
 
 # Nobody sees the browser's own windows: what it would prepare in them costs twice as much as the page itself.
 UNSEEN = ("WebUIOmniboxPopup", "WebUIOmniboxAimPopup")
@@ -58,9 +55,9 @@ WATCHED_WIDTH = """(() => {
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """The machine's own Chromium: nothing is downloaded. Its loop ends with the module."""
-    found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    found = chromium.find_chromium()
     if found is None:
-        skip_for_lack_of("Chromium", "apt-get install chromium-headless-shell fonts-noto-cjk (or chromium)")
+        skip_for_lack_of("Chromium", chromium.REMEDY)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
         yield browser

@@ -7,6 +7,7 @@ mock_elsewhere  the command with the mock API at a free port
 seen_locks      the locks on a database as another process sees them
 once_a_run      what is dear to make, made once for all test processes
 prometheus_here a real Prometheus with samples of ours
+chromium        the installed browser, for the tests, the pictures and the benchmark of the page
 fetched_tools   programs that no package index has, fetched into .tools
 reports         what a campaign has found, between the marks of a document
 both_clients    one request by the client of each home
