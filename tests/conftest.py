@@ -14,6 +14,7 @@ from typing import NoReturn
 import pytest
 from hypothesis import HealthCheck, settings
 
+import failed_tests
 from kizami.core import redaction
 from programs import once_a_run
 
@@ -43,6 +44,10 @@ SLOWEST = (
     *("alerts/decision", "bundles/reconciling", "house/house", "e2e/scarcity", "e2e/real_servers"),
     "contract/packed_documents",
 )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    failed_tests.register(config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
