@@ -21,6 +21,14 @@ INSTEAD = {
 }
 
 
+# Dialect that a reader has to read twice. The README is free of it; the other documents follow.
+DIALECT = (
+    r"\b(who|whoever|whom|nobody|somebody|anybody|is told|are told|told of|lacking|anew|besides|is asked for)\b"
+)
+DIALECT += r"|way of the data|\brooms\b|\bhomes?\b"
+README_LINES = 100
+
+
 def helps(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
     """The help of a verb and of those below it."""
     yield context.command_path, command.get_help(context)
@@ -50,3 +58,10 @@ def test_no_text_for_users_has_the_word(word: str) -> None:
         (place, match[0]) for place, text in searched(word) if (match := re.search(word, text, re.IGNORECASE))
     ]
     assert not found, f"write instead: {INSTEAD[word]}"
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.ja.md"])
+def test_readme_is_short_and_plain(name: str) -> None:
+    text = (ROOT / name).read_text("utf-8")
+    assert len(text.splitlines()) <= README_LINES
+    assert [match[0] for match in re.finditer(DIALECT, text, re.IGNORECASE)] == []
