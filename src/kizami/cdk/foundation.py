@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from aws_cdk import ArnFormat, AssetHashType, Aws, Stack, Stage
+from aws_cdk import ArnFormat, AssetHashType, Stack, Stage
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
@@ -47,7 +47,7 @@ class Foundation(Construct):
         zones = {settings.aggregation_time_zone, *maintenance_zones(self.alerts)}
         self.code = lambda_code(self, files, sorted(zones))
         self.table_key = self._key("TableKey", "the tables")
-        self.queue_key = self._key("QueueKey", "the queues and the alarms' topic", _for_alarms())
+        self.queue_key = self._key("QueueKey", "the queues and the alarms' topic")
         self.log_key = self._key("LogKey", "the logs", _for_logs(Stack.of(self)))
         self.network = Network(self, "Network", self._reached_urls(), self.log_key) if self.log_key else None
 
@@ -146,13 +146,4 @@ def _for_logs(stack: Stack) -> iam.PolicyStatement:
         actions=["kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:Describe*"],
         resources=["*"],
         conditions={"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}},
-    )
-
-
-def _for_alarms() -> iam.PolicyStatement:
-    return iam.PolicyStatement(
-        principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
-        actions=["kms:Decrypt", "kms:GenerateDataKey*"],
-        resources=["*"],
-        conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
     )

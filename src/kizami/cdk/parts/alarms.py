@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from aws_cdk import Duration
+from aws_cdk import Aws, Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
@@ -21,6 +23,8 @@ class Alarms(Construct):
     def __init__(self, scope: Construct, id: str, topic: sns.ITopic | None) -> None:
         super().__init__(scope, id)
         self._topic = topic
+        if topic is not None:
+            let_alarms_publish(topic)
         self.made: list[cloudwatch.Alarm] = []
 
     def add(
@@ -48,3 +52,25 @@ class Alarms(Construct):
             alarm.add_alarm_action(actions.SnsAction(self._topic))
             alarm.add_ok_action(actions.SnsAction(self._topic))
         self.made.append(alarm)
+
+
+def let_alarms_publish(topic: sns.ITopic) -> None:
+    """Allow the alarms of this account to publish, also where the topic has a key of yours.
+
+    Any policy, also one that only denies (`enforce_ssl`), replaces the policy by which SNS lets alarms publish.
+    CDK cannot change the policies of an imported topic or key.
+    """
+    _allow_cloudwatch(topic, ["sns:Publish"], topic.topic_arn)
+    if topic.master_key is not None:
+        _allow_cloudwatch(topic.master_key, ["kms:Decrypt", "kms:GenerateDataKey*"], "*")
+
+
+def _allow_cloudwatch(owner: sns.ITopic | kms.IKey, allowed: list[str], resource: str) -> None:
+    owner.add_to_resource_policy(
+        iam.PolicyStatement(
+            principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+            actions=allowed,
+            resources=[resource],
+            conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
+        )
+    )
