@@ -278,17 +278,35 @@ def with_secrets(reference: str, number: int = 500) -> str:
     return "\n".join(table.format(each, reference.format(each)) for each in range(number))
 
 
-def test_500_secrets_are_granted_by_their_folder_and_keys_of_one_secret_by_its_name(tmp_path: Path) -> None:
-    template = deploy(tmp_path, with_secrets("secretsmanager:prod/keys/{0}"))
-    grants = {resource for action, resource in template.grants("collector") if "GetSecretValue" in action}
-    arn = "arn:{AWS::Partition}:secretsmanager:us-east-1:{AWS::AccountId}:secret:"
-    assert grants == {f"{arn}prod/keys/*"}
+SECRETS = "arn:{AWS::Partition}:secretsmanager:us-east-1:{AWS::AccountId}:secret:"
+
+
+def readable(template: Template) -> set[str]:
+    return {resource for action, resource in template.grants("collector") if "GetSecretValue" in action}
+
+
+@pytest.mark.parametrize("profile", ["standard", "production"])
+def test_1000_secrets_are_granted_by_their_folder_and_keys_of_one_secret_by_its_name(
+    tmp_path: Path, profile: str
+) -> None:
+    template = deploy(tmp_path, with_secrets("secretsmanager:prod/keys/{0}", 1000), profile=profile)
+    assert readable(template) == {f"{SECRETS}prod/keys/*"}
     (tmp_path / "shared").mkdir()
-    template = deploy(tmp_path / "shared", with_secrets("secretsmanager:prod/all#m{0}"))
-    grants = {resource for action, resource in template.grants("collector") if "GetSecretValue" in action}
-    assert grants == {f"{arn}prod/all-??????"}
+    template = deploy(tmp_path / "shared", with_secrets("secretsmanager:prod/all#m{0}", 1000), profile=profile)
+    assert readable(template) == {f"{SECRETS}prod/all-??????"}
 
 
-def test_many_secrets_without_a_folder_are_refused_with_the_remedy(tmp_path: Path) -> None:
+@pytest.mark.parametrize("profile", ["standard", "production"])
+def test_arns_and_names_without_a_folder_are_granted_singly_beside_folders(tmp_path: Path, profile: str) -> None:
+    arn = "arn:aws:secretsmanager:us-east-1:111122223333:secret:prod/other-AbCdEf"
+    text = with_secrets("secretsmanager:prod/{0}", 1000)
+    text += with_secrets(f"secretsmanager:{arn}#{{0}}", 1).replace("m0", "by-arn")
+    text += with_secrets("secretsmanager:top", 1).replace("m0", "by-name")
+    template = deploy(tmp_path, text, profile=profile)
+    assert readable(template) == {f"{SECRETS}prod/*", arn, f"{SECRETS}top-??????"}
+
+
+@pytest.mark.parametrize("reference", ["secretsmanager:key{0}", "secretsmanager:arn:aws:x:y:z:secret:prod/{0}"])
+def test_many_secrets_without_a_folder_are_refused_with_the_remedy(tmp_path: Path, reference: str) -> None:
     with pytest.raises(ConfigurationError, match="name them like kizami/NAME, or keep many in one"):
-        deploy(tmp_path, with_secrets("secretsmanager:key{0}"))
+        deploy(tmp_path, with_secrets(reference))

@@ -19,27 +19,40 @@ MOST_NAMED = 30  # a role's policies have 10,240 characters in all
 def allow_secrets(function: lambda_.Function, secrets: Iterable[SecretReference]) -> None:
     """Let the function read the secrets and parameters that are referred to.
 
-    Of a kind that has too many for a policy, it may read all that are in the same folders (`prod/…`).
+    Of a kind that has too many for a policy, it may read all that are in the folders (`prod/…`) of those named
+    so. An ARN is always granted alone, since nothing says that its neighbours are meant too.
     """
+    stack = Stack.of(function)
     named = {SecretReference(secret.kind, secret.id) for secret in secrets}
     for kind, action in ACTIONS.items():
         some = sorted((secret for secret in named if secret.kind == kind), key=str)
-        if len(some) > MOST_NAMED:
-            _allow_folders(function, kind, action, folders_of([secret.name for secret in some]))
-        elif some:
-            allow(function, [action], [secret_arn(secret, Stack.of(function)) for secret in some])
+        folded = [secret for secret in some if _has_folder(secret)] if len(some) > MOST_NAMED else []
+        alone = [secret for secret in some if secret not in folded]
+        folders = folders_of([secret.name for secret in folded], MOST_NAMED - len(alone))
+        if alone:
+            allow(function, [action], [secret_arn(secret, stack) for secret in alone])
+        if folders:
+            _allow_folders(function, kind, action, folders)
 
 
-def folders_of(names: Iterable[str]) -> list[str]:
-    """The folders that the names are in, as few as a policy has room for, else ConfigurationError."""
+def _is_arn(secret: SecretReference) -> bool:
+    return secret.id.startswith("arn:") or Token.is_unresolved(secret.id)
+
+
+def _has_folder(secret: SecretReference) -> bool:
+    return not _is_arn(secret) and "/" in secret.name.strip("/")
+
+
+def folders_of(names: Iterable[str], room: int) -> list[str]:
+    """The folders that the names are in, as few as there is room for, else ConfigurationError."""
     found = sorted({name.strip("/").rpartition("/")[0] for name in names})
-    if len(found) > MOST_NAMED:
+    if len(found) > room:
         found = sorted({folder.partition("/")[0] for folder in found})
-    if "" in found or len(found) > MOST_NAMED or any(folder.startswith("arn:") for folder in found):
+    if len(found) > room:
         raise ConfigurationError(
             "kizami.toml",
-            f"refers to more than {MOST_NAMED} secrets that are not in common folders: a role has no room for all;"
-            " name them like kizami/NAME, or keep many in one: secretsmanager:ID#KEY",
+            f"refers to more than {MOST_NAMED} secrets by ARN or outside of common folders: a role has no room for"
+            " all; name them like kizami/NAME, or keep many in one: secretsmanager:ID#KEY",
         )
     return found
 
@@ -63,7 +76,7 @@ def _as_found(arn: str, stack: Stack) -> str:
 
 def secret_arn(secret: SecretReference, stack: Stack) -> str:
     """The one secret or parameter that the reference names."""
-    if secret.id.startswith("arn:") or Token.is_unresolved(secret.id):
+    if _is_arn(secret):
         return secret.id
     if secret.kind == "secretsmanager":
         # Secrets Manager adds six characters of its own to the name.
