@@ -18,7 +18,7 @@ from kizami.core.targets.references import SecretReference
 
 
 class DataCollectionSchedulerStack(Stack):
-    """The seeds' systems: the mock API, the schedule that polls it or an API of yours, and the aggregation."""
+    """The seeds' systems: the schedule, the mock API where no configuration is given, and the aggregation."""
 
     def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
         super().__init__(
@@ -31,12 +31,13 @@ class DataCollectionSchedulerStack(Stack):
             Tags.of(self).add(name, value)
         settings = replace(settings, table_name=settings.called("table_name"))
         foundation = Foundation(self, "Foundation", settings)
-        mock = MockApi(self, "MockApi", foundation)
+        # The targets of a configuration have APIs of their own: nobody would ask the mock.
+        mock = None if foundation.has_config else MockApi(self, "MockApi", foundation)
         schedule = SubMinuteSchedule(
             self,
             "Schedule",
             foundation=foundation,
-            api_base_url=settings.api_base_url or mock.url,
+            api_base_url=settings.api_base_url or (mock.url if mock else None),
             api_key=_api_key(settings, mock),
             published_as=Aws.STACK_NAME,
         )
@@ -44,16 +45,19 @@ class DataCollectionSchedulerStack(Stack):
         if settings.with_aggregation:
             users_url, users_key = settings.aggregation_api_base_url, None
             if users_url is None:
+                assert mock is not None, "Settings ask for a users API where there is a configuration"
                 users_url, users_key = mock.url, mock.api_key
             aggregating = Aggregating(self, "Aggregating", foundation, users_url, users_key)
             aggregating.note_failures(schedule.table)
         monitoring = Monitoring(self, "Monitoring", foundation, schedule, aggregating)
-        self._say("MockApiUrl", mock.url, "The mock AI employee API")
+        if mock:
+            self._say("MockApiUrl", mock.url, "The mock AI employee API")
         self._say_schedule(schedule)
         if aggregating:
             self._say_aggregating(aggregating)
         self._say_monitoring(monitoring)
-        self._say_log("MockApi", mock.function)
+        if mock:
+            self._say_log("MockApi", mock.function)
 
     def _say_schedule(self, schedule: SubMinuteSchedule) -> None:
         scheduling = schedule.scheduling
@@ -88,8 +92,8 @@ class DataCollectionSchedulerStack(Stack):
         CfnOutput(self, name, value=value, description=description)
 
 
-def _api_key(settings: Settings, mock: MockApi) -> SecretReference | None:
+def _api_key(settings: Settings, mock: MockApi | None) -> SecretReference | None:
     """The key that the Collector sends: the user's own for an API of theirs, else the mock's."""
     if settings.api_key_secret:
         return SecretReference("secretsmanager", settings.api_key_secret)
-    return None if settings.api_base_url else mock.api_key
+    return None if settings.api_base_url or mock is None else mock.api_key

@@ -106,6 +106,15 @@ def test_production_has_as_many_keys_and_secrets_as_are_counted() -> None:
     assert len(template.resources("AWS::EC2::NatGateway")) == len(template.resources("AWS::EC2::EIP")) == 1
 
 
+def test_production_with_a_configuration_has_no_secret_as_is_counted(tmp_path: Path) -> None:
+    config = tmp_path / "kizami.toml"
+    config.write_text('[[targets]]\nname = "m"\nurl = "https://a.example"\n')
+    template = synthesize(profile="production", config=str(config))
+    counted = estimate(Deployment([5], production=True, configured=True))
+    assert not template.resources("AWS::SecretsManager::Secret")
+    assert not [part for part in counted if "secret" in part.what]
+
+
 def test_the_alarm_looks_where_the_reconciler_publishes() -> None:
     alarms = synthesize().resources("AWS::CloudWatch::Alarm").values()
     assert PUBLISHED in [alarm["Properties"].get("Namespace") for alarm in alarms]

@@ -67,6 +67,35 @@ def test_the_file_of_several_is_packed_in_pieces_that_the_functions_find_again(t
         assert template.environment(name)["KIZAMI_BUNDLES"] == "bundles"
 
 
+@pytest.mark.parametrize("profile", ["standard", "production"])
+@pytest.mark.parametrize("text", [ONE, ORDERS], ids=["one", "several"])
+def test_where_a_configuration_is_deployed_there_is_no_mock_api(tmp_path: Path, text: str, profile: str) -> None:
+    template = deploy(tmp_path, text, profile=profile)
+    kinds = {resource["Type"] for resource in template.document["Resources"].values()}
+    assert not [kind for kind in kinds if "ApiGateway" in kind]
+    assert "AWS::SecretsManager::Secret" not in kinds, "the mock's key"
+    assert "mock" not in str(template.document["Resources"]).lower()
+    assert not [output for output in template.document["Outputs"] if "MockApi" in output]
+    assert not {"AI_API_BASE_URL", "KIZAMI_API_KEY"} & template.environment("collector").keys()
+
+
+@pytest.mark.parametrize("profile", ["standard", "production"])
+def test_what_stays_keeps_its_logical_id(tmp_path: Path, profile: str) -> None:
+    with_mock = synthesize(profile=profile).document["Resources"]
+    without = deploy(tmp_path, ONE, profile=profile).document["Resources"]
+    assert without.keys() == {id for id in with_mock if not id.startswith("MockApi")}
+
+
+def test_the_aggregation_beside_a_configuration_needs_a_users_api_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"^context aggregation_api_base_url: must say where the users API"
+    ):
+        deploy(tmp_path, ONE, aggregation="true")
+    template = deploy(tmp_path, ONE, aggregation_api_base_url="https://users.example.com")
+    assert template.environment("aggregation")["AGGREGATION_API_BASE_URL"] == "https://users.example.com"
+    assert not template.resources("AWS::ApiGateway::RestApi")
+
+
 def test_the_collector_of_bundles_may_insert_keep_the_ledger_and_send_slots_back(tmp_path: Path) -> None:
     template = deploy(tmp_path, ORDERS)
     ledger = template.by_output("LedgerTableName")
@@ -242,6 +271,10 @@ def test_the_reconciler_tells_the_topic_and_may_read_the_secrets_of_alerts_only(
         (
             '[[targets]]\nname = "a"\nurl = "https://x.example"\ntimeout = "40s"\n',
             "target a: timeout: 40 s does not fit into the 30 s of the Collector",
+        ),
+        (
+            '[[targets]]\nname = "a"\nurl = "http://127.0.0.1:3000"\n',
+            "target a: url: http://127.0.0.1:3000 is the mock API of one machine, which Lambda cannot reach",
         ),
     ],
 )

@@ -102,6 +102,12 @@ def read_deployable(text: str | None, settings: Settings) -> Config:
         raise ConfigurationError(settings.config or "kizami.toml", "has no enabled target to poll")
     for target in config.enabled_targets:
         _require_deployable(target, settings)
+        if text is not None and target.is_mock:
+            raise ConfigurationError(
+                f"{settings.config or 'kizami.toml'}: target {target.name}: url",
+                f"{target.url} is the mock API of one machine, which Lambda cannot reach; name an API of yours, or"
+                " leave config out: the stack then deploys a mock API and polls it",
+            )
     require_obeyable(config, settings)
     try:
         return config.keeping(settings.keep_seconds)

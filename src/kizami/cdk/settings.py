@@ -93,6 +93,11 @@ class Settings:
                 f"{self.visibility_seconds} is below collector_timeout_seconds ({self.collector_timeout_seconds}):"
                 " a message would come back while it is worked on",
             )
+        if self.config and self.with_aggregation and self.aggregation_api_base_url is None:
+            raise ConfigurationError(
+                "context aggregation_api_base_url",
+                "must say where the users API is: with a config the mock API, its default, is not deployed",
+            )
         if self.production and self.mock_api == "http":
             raise ConfigurationError(
                 "context mock_api", "http has no API keys, which profile=production asks for; leave it at rest"

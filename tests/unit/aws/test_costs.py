@@ -208,3 +208,17 @@ def test_a_config_counts_its_enabled_targets_each_with_its_interval_and_their_se
     assert (document["targets"], writes["quantity"]) == (1, 43_200)
     (secrets,) = [part for part in document["parts"] if part["part"] == "secrets"]
     assert secrets["dollars"] == 0.40
+
+
+def test_a_config_is_deployed_without_the_mock_api_and_its_secret(tmp_path: Path) -> None:
+    (tmp_path / "kizami.toml").write_text('[[targets]]\nname = "a"\nurl = "https://a.example"\n')
+    parts = json.loads(run("--json", "--production")[1])["parts"]
+    assert {part["service"] for part in parts if part["apart"]} == {"Monitoring", "Production"}
+    assert "secrets of the mock API" not in {part["part"] for part in parts}
+    code, output = run("--mock", "rest")
+    assert (code, output) == (2, "")
+
+
+def test_several_targets_need_a_config_so_they_are_counted_without_the_mocks_secret() -> None:
+    assert [part.what for part in estimate(Deployment([5], production=True)) if "secret" in part.what]
+    assert not [part.what for part in estimate(Deployment([5] * 2, production=True)) if "secret" in part.what]

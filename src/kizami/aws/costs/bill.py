@@ -153,7 +153,7 @@ def _production(deployment: Deployment) -> list[Part]:
         Part("Production", "hours of its address", HOURS, PRICES["address_hour"], apart=True),
         Part("Production", "GB through it", gigabytes, PRICES["nat_gb"], apart=True),
         Part("Production", "customer-managed keys", KEYS, PRICES["key"], apart=True),
-        Part("Production", "secrets of the mock API", 1, PRICES["secret"], apart=True),
+        Part("Production", "secrets of the mock API", int(deployment.has_mock), PRICES["secret"], apart=True),
     ]
 
 

@@ -29,6 +29,7 @@ class Deployment:
 
     intervals: Sequence[int]
     mock: str | None = None  # rest, http; None for an API of one's own
+    configured: bool = False  # by a kizami.toml, with which no mock API is deployed
     production: bool = False
     aggregation: bool = False
     monitoring: str = "full"
@@ -60,6 +61,11 @@ class Deployment:
     def bundled(self) -> bool:
         """Whether a message carries several targets; one alone is asked as in the original design."""
         return len(self.intervals) > 1
+
+    @property
+    def has_mock(self) -> bool:
+        """Whether the mock API is deployed: only with a configuration, which several targets need, it is not."""
+        return self.mock is not None or not (self.configured or self.bundled)
 
     @cached_property
     def bundles(self) -> Counter[int]:

@@ -84,6 +84,7 @@ def command(
     deployment = Deployment(
         polled.intervals,
         mock=polled.mock,
+        configured=polled.configured,
         production=production,
         aggregation=aggregation,
         monitoring=monitoring,
@@ -107,6 +108,7 @@ class _Polled:
     mock: str | None
     keeps: list[float | None]
     secrets: int = 0
+    configured: bool = False
 
 
 def _what_is_polled(targets: int | None, interval: str, mock: str | None, config: Path | None) -> _Polled:
@@ -116,9 +118,15 @@ def _what_is_polled(targets: int | None, interval: str, mock: str | None, config
     enabled = settings.config.enabled_targets
     if settings.path is None:
         mock = mock or "rest"
+    elif mock is not None:
+        raise click.UsageError(
+            f"--mock: the mock API is not deployed with a configuration ({settings.path}); leave it out,"
+            " or say --targets 1."
+        )
     metrics = [target for target in enabled for _ in target.metrics]
     keeps = [None if each.keep_seconds is None else each.keep_seconds / 86_400 for each in metrics]
-    return _Polled([target.interval_seconds for target in metrics], mock, keeps, _secrets(enabled))
+    intervals = [target.interval_seconds for target in metrics]
+    return _Polled(intervals, mock, keeps, _secrets(enabled), configured=settings.path is not None)
 
 
 def _secrets(targets: Iterable[Target]) -> int:
