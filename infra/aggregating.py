@@ -28,7 +28,7 @@ from kizami.cdk.parts.functions import (
     trigger,
 )
 from kizami.cdk.parts.queues import Limits, make_dead_letters, make_queue
-from kizami.cdk.parts.secrets import allow_secrets
+from kizami.cdk.parts.secrets import allow_decryption, allow_secrets
 from kizami.cdk.parts.tables import make_table
 from kizami.core.targets.references import SecretReference
 
@@ -112,6 +112,7 @@ class Aggregating(Construct):
         stack = Stack.of(self)
         keys = f"arn:{stack.partition}:secretsmanager:{stack.region}:{stack.account}:secret:{KEY_PREFIX}*"
         allow(function, ["secretsmanager:GetSecretValue"], [keys])
+        allow_decryption(function, self._foundation.settings.secret_keys, "secretsmanager")
         found = f"arn:<AWS::Partition>:secretsmanager:{stack.region}:<AWS::AccountId>:secret:{KEY_PREFIX}*"
         acknowledge(self, {f"IAM5[Resource::{found}]": "Companies come and go without a deployment."})
         allow_secrets(function, [api_key] if api_key else [])

@@ -18,6 +18,7 @@ REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION", "CDK_DEFAULT_REGION")
 
 _REGION = re.compile(r"[a-z]{2,4}(-[a-z]+)+-\d")
 _NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+_KMS_KEY = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+", re.ASCII)
 _TAG = re.compile(r"([^,=]{1,128})=([^,]{0,256})")
 
 
@@ -94,12 +95,24 @@ def _tags(name: str, value: Any) -> tuple[tuple[str, str], ...]:
     return tuple((pair[1], pair[2]) for pair in pairs if pair)
 
 
+def _kms_keys(name: str, value: Any) -> tuple[str, ...]:
+    keys = str(value).split(",")
+    if not all(map(_KMS_KEY.fullmatch, keys)):
+        raise _wrong(name, value, _KEY_ARNS)
+    return tuple(dict.fromkeys(keys))
+
+
 def _wrong(name: str, value: Any, expected: str) -> ConfigurationError:
     return ConfigurationError(f"context {name}", f"{value!r} is not {expected}")
 
 
 _A_REGION = "an AWS region like us-east-1"
 _A_TABLE_NAME = "a table name (3 to 255 letters, digits or _ . -)"
+_KEY_ARNS = (
+    "one or more ARNs of KMS keys, with commas between them, like"
+    " arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab; for an alias see"
+    " `aws kms describe-key --key-id alias/NAME`"
+)
 _FLAG = _choice({"true": True, "false": False})
 LOG_RETENTION_DAYS = (1, 7, 14, 30, 90, 365, 3653)
 
@@ -112,6 +125,7 @@ PARSERS: dict[str, Callable[[str, Any], Any]] = {
     "config": _pattern(re.compile(r".+"), "the path of a kizami.toml"),
     "api_base_url": _base_url,
     "api_key_secret": _pattern(re.compile(r"[\w/+=.@:-]{1,512}", re.ASCII), "the name or ARN of a secret"),
+    "secret_keys": _kms_keys,
     "window_lag_seconds": _number(0, MAX_LAG_SECONDS),
     "mock_api": _choice({"rest": "rest", "http": "http"}),
     "table_name": _pattern(_NAME, _A_TABLE_NAME),

@@ -17,6 +17,7 @@ from kizami.cdk.settings import Profile, Settings
 from kizami.core.errors import ConfigurationError
 
 ROOT = Path(__file__).parents[2]
+KEY = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
 
 def test_without_context_the_defaults_hold() -> None:
@@ -87,6 +88,13 @@ def test_cdks_own_context_is_passed_over() -> None:
         ("aggregation_minutes", "0", "'0' is not a whole number from 1 to 1440"),
         ("aggregation_timeout_seconds", "59", "'59' is not a whole number from 60 to 900"),
         ("points_table_name", "a b", "'a b' is not a table name"),
+        ("secret_keys", "alias/mine", "'alias/mine' is not one or more ARNs of KMS keys"),
+        (
+            "secret_keys",
+            f"{KEY},",
+            "is not one or more ARNs of KMS keys, with commas between them, like arn:aws:kms:",
+        ),
+        ("secret_keys", KEY.replace("key/", "alias/"), "for an alias see `aws kms describe-key"),
         ("log_retention_days", "2", "'2' is not one of 1, 7, 14, 30, 90, 365, 3653"),
     ],
 )

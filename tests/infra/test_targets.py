@@ -8,7 +8,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from aws_here.template import Template, synthesize
+from aws_here.template import Template, flat, synthesize
 from kizami.aws.bundles.files import PackagedBundles
 from kizami.core.config import parse_config
 from kizami.core.errors import ConfigurationError
@@ -343,3 +343,61 @@ def test_arns_and_names_without_a_folder_are_granted_singly_beside_folders(tmp_p
 def test_many_secrets_without_a_folder_are_refused_with_the_remedy(tmp_path: Path, reference: str) -> None:
     with pytest.raises(ConfigurationError, match="name them like kizami/NAME, or keep many in one"):
         deploy(tmp_path, with_secrets(reference))
+
+
+def test_a_partial_arn_is_granted_with_the_six_characters_that_secrets_manager_adds(tmp_path: Path) -> None:
+    arn = "arn:aws:secretsmanager:us-east-1:111122223333:secret:prod/orders"
+    parameter = "arn:aws:ssm:us-east-1:111122223333:parameter/prod/tenant"
+    text = "".join(
+        with_secrets(reference, 1).replace("m0", name)
+        for name, reference in {
+            "partial": f"secretsmanager:{arn}",
+            "key": f"secretsmanager:{arn}/keys#a",
+            "whole": f"secretsmanager:{arn}-AbC123",
+            "parameter": f"ssm:{parameter}",
+        }.items()
+    )
+    template = deploy(tmp_path, text)
+    assert readable(template) == {f"{arn}-??????", f"{arn}/keys-??????", f"{arn}-AbC123"}
+    assert ("ssm:GetParameter", parameter) in template.grants("collector")
+
+
+KEYS = [f"arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-12345678901{n}" for n in range(2)]
+
+
+def decrypting(template: Template, name: str) -> dict[str, Any]:
+    """The keys of secrets by the service through which a function may decrypt with them."""
+    role = {"Ref": template.function(name)["Role"]["Fn::GetAtt"][0]}
+    return {
+        flat(statement["Condition"]["StringEquals"]["kms:ViaService"]): statement["Resource"]
+        for policy in template.resources("AWS::IAM::Policy").values()
+        if role in policy["Properties"]["Roles"]
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+        if statement["Action"] == "kms:Decrypt" and "arn:aws:kms" in str(statement["Resource"])
+    }
+
+
+@pytest.mark.parametrize("profile", ["standard", "production"])
+def test_secrets_under_keys_of_ones_own_are_decrypted_by_who_reads_them_through_their_service(
+    tmp_path: Path, profile: str
+) -> None:
+    text = 'heartbeat = "ssm:/ops/alive"\n' + ORDERS
+    context = {"profile": profile, "aggregation_api_base_url": "https://users.example.com"}
+    template = deploy(tmp_path, text, secret_keys=",".join(KEYS), **context)
+    services = {kind: f"{kind}.us-east-1.{{AWS::URLSuffix}}" for kind in ("secretsmanager", "ssm")}
+    assert decrypting(template, "collector") == dict.fromkeys(services.values(), KEYS)
+    assert decrypting(template, "reconciler") == {services["ssm"]: KEYS}
+    assert decrypting(template, "aggregation") == {services["secretsmanager"]: KEYS}, "of the companies' keys"
+    assert not any(decrypting(template, name) for name in ("sender", "dispatcher"))
+    assert "arn:aws:kms" not in str(deploy(tmp_path, text, **context).document)
+
+
+def test_the_secret_of_a_single_api_may_be_under_a_key_of_ones_own_too() -> None:
+    context = {"api_base_url": "https://api.example.com", "api_key_secret": "prod/key"}
+    template = synthesize(secret_keys=f"{KEYS[0]},{KEYS[0]}", **context)
+    assert decrypting(template, "collector") == {"secretsmanager.us-east-1.{AWS::URLSuffix}": KEYS[0]}
+
+
+def test_a_key_of_another_region_cannot_be_that_of_a_secret(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"^context secret_keys: arn:\S+ is not in eu-west-1, where the"):
+        deploy(tmp_path, ORDERS, secret_keys=KEYS[0], region="eu-west-1")

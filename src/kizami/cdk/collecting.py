@@ -67,7 +67,8 @@ class Collecting(Construct):
             allow_notes(self.collector, table)
             self.collector.add_environment("KIZAMI_MAX_ATTEMPTS", str(foundation.settings.max_receives))
         allow_key(self.collector, foundation.table_key, "dynamodb", WRITE_KEY_ACTIONS)
-        allow_secrets(self.collector, [*target_secrets(foundation.targets), *([api_key] if api_key else [])])
+        secrets = [*target_secrets(foundation.targets), *([api_key] if api_key else [])]
+        allow_secrets(self.collector, secrets, foundation.settings.secret_keys)
         if ledger is not None:
             self._let_it_collect_bundles(queue, table, ledger, dead_letters)
         concurrency = foundation.settings.collector_concurrency

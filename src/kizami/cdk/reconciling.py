@@ -141,7 +141,8 @@ class Reconciling(Construct):
         self.reconciler.add_environment("KIZAMI_LIVE_QUEUE_URL", self._live_queue.queue_url)
         allow(self.reconciler, ["sqs:GetQueueAttributes"], [self._live_queue.queue_arn])
         allow(self.reconciler, ["sns:Publish"], [topic.topic_arn])
-        allow_secrets(self.reconciler, alert_secrets(self._foundation.alerts or NO_ALERTS))
+        secrets = alert_secrets(self._foundation.alerts or NO_ALERTS)
+        allow_secrets(self.reconciler, secrets, self._foundation.settings.secret_keys)
         changes = ["dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
         allow_partition(self.reconciler, changes, self._table.table_arn, ALERTS_PARTITION)
         allow_key(self.reconciler, self._foundation.table_key, "dynamodb", WRITE_KEY_ACTIONS)

@@ -42,6 +42,7 @@ class Settings:
     config: str | None = None
     api_base_url: str | None = None
     api_key_secret: str | None = None
+    secret_keys: tuple[str, ...] = ()
     window_lag_seconds: int | None = None
     mock_api: str = "rest"
     table_name: str | None = None

@@ -190,10 +190,17 @@ def allow_notes(function: lambda_.Function, table: dynamodb.ITable) -> None:
 
 def allow_key(function: lambda_.Function, key: kms.IKey | None, service: str, actions: Iterable[str]) -> None:
     """Let the function use a customer-managed key, if there is one, and only through the service it protects."""
-    if key is None:
-        return
+    if key is not None:
+        allow_key_arns(function, [key.key_arn], service, actions)
+
+
+def allow_key_arns(
+    function: lambda_.Function, key_arns: Iterable[str], service: str, actions: Iterable[str]
+) -> None:
+    """The same of any number of keys, by their ARNs."""
     stack = function.stack
     via = {"StringEquals": {"kms:ViaService": f"{service}.{stack.region}.{stack.url_suffix}"}}
-    function.add_to_role_policy(
-        iam.PolicyStatement(actions=list(actions), resources=[key.key_arn], conditions=via)
-    )
+    if resources := list(key_arns):
+        function.add_to_role_policy(
+            iam.PolicyStatement(actions=list(actions), resources=resources, conditions=via)
+        )

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 
 from aws_cdk import Stack, Token
 from aws_cdk import aws_lambda as lambda_
 
 from kizami.cdk.parts.findings import acknowledge
-from kizami.cdk.parts.functions import allow
+from kizami.cdk.parts.functions import allow, allow_key_arns
 from kizami.core.errors import ConfigurationError
 from kizami.core.targets.references import SecretReference
 
 ACTIONS = {"secretsmanager": "secretsmanager:GetSecretValue", "ssm": "ssm:GetParameter"}
 MOST_NAMED = 30  # a role's policies have 10,240 characters in all
+_COMPLETE = re.compile(r"-[A-Za-z0-9]{6}\Z")  # by which AWS, too, tells an ARN from a partial one
 
 
-def allow_secrets(function: lambda_.Function, secrets: Iterable[SecretReference]) -> None:
-    """Let the function read the secrets and parameters that are referred to.
+def allow_secrets(
+    function: lambda_.Function, secrets: Iterable[SecretReference], key_arns: Sequence[str] = ()
+) -> None:
+    """Let the function read the secrets and parameters that are referred to, also if encrypted with those keys.
 
     Of a kind that has too many for a policy, it may read all that are in the folders (`prod/…`) of those named
     so. An ARN is always granted alone, since nothing says that its neighbours are meant too.
@@ -33,6 +37,20 @@ def allow_secrets(function: lambda_.Function, secrets: Iterable[SecretReference]
             allow(function, [action], [secret_arn(secret, stack) for secret in alone])
         if folders:
             _allow_folders(function, kind, action, folders)
+        if some:
+            allow_decryption(function, key_arns, kind)
+
+
+def allow_decryption(function: lambda_.Function, key_arns: Sequence[str], kind: str) -> None:
+    """Let the function decrypt secrets of a kind with keys of yours: AWS's own keys need no permission."""
+    region = Stack.of(function).region
+    for arn in key_arns:
+        if not Token.is_unresolved(region) and f":kms:{region}:" not in arn:
+            problem = (
+                f"{arn} is not in {region}, where the secrets and so the keys they are encrypted with must be"
+            )
+            raise ConfigurationError("context secret_keys", problem)
+    allow_key_arns(function, key_arns, kind, ["kms:Decrypt"])
 
 
 def _is_arn(secret: SecretReference) -> bool:
@@ -75,10 +93,17 @@ def _as_found(arn: str, stack: Stack) -> str:
 
 
 def secret_arn(secret: SecretReference, stack: Stack) -> str:
-    """The one secret or parameter that the reference names."""
-    if _is_arn(secret):
+    """The one secret or parameter that the reference names, as a policy must name it.
+
+    Secrets Manager adds a hyphen and six characters to a name. Permissions are about that whole ARN, although a
+    request, and so a reference, may leave them out.
+    """
+    if Token.is_unresolved(secret.id):
         return secret.id
+    if secret.id.startswith("arn:"):
+        is_partial = secret.kind == "secretsmanager" and not _COMPLETE.search(secret.id)
+        return f"{secret.id}-??????" if is_partial else secret.id
+    place = f"arn:{stack.partition}:{secret.kind}:{stack.region}:{stack.account}"
     if secret.kind == "secretsmanager":
-        # Secrets Manager adds six characters of its own to the name.
-        return f"arn:{stack.partition}:secretsmanager:{stack.region}:{stack.account}:secret:{secret.id}-??????"
-    return f"arn:{stack.partition}:ssm:{stack.region}:{stack.account}:parameter/{secret.id.lstrip('/')}"
+        return f"{place}:secret:{secret.id}-??????"
+    return f"{place}:parameter/{secret.id.lstrip('/')}"
