@@ -8,7 +8,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from aws_here.template import Template, flat, synthesize
+from aws_here.template import Template, event_sources, flat, synthesize
 from kizami.aws.bundles.files import PackagedBundles
 from kizami.core.config import parse_config
 from kizami.core.errors import ConfigurationError
@@ -304,6 +304,21 @@ def test_sender_and_reconciler_get_cpu_and_room_for_as_many_bundles_as_there_are
     assert backfill == [3]
     assert many.function("collector")["MemorySize"] == 256  # a bundle each, however many there are
     assert deploy(tmp_path, text, sender_memory_mb="3008").function("sender")["MemorySize"] == 3008
+
+
+@pytest.mark.parametrize(("targets", "most"), [(2, 10), (100, 9), (1000, 2)])
+def test_a_batch_of_bundles_that_no_function_has_descriptors_for_is_refused(
+    tmp_path: Path, targets: int, most: int
+) -> None:
+    text = "\n".join(f'[[targets]]\nname = "m{n}"\nurl = "https://m{n}.example"\n' for n in range(targets))
+    assert (
+        event_sources(deploy(tmp_path, text, collector_batch_size=str(most)), "collector")[0]["BatchSize"] == most
+    )
+    if most < 10:
+        with pytest.raises(ConfigurationError) as raised:
+            deploy(tmp_path, text, collector_batch_size="10")
+        assert raised.value.place == "context collector_batch_size"
+        assert raised.value.problem.endswith(f"1,024 file descriptors; set it to {most} at most")
 
 
 def with_secrets(reference: str, number: int = 500) -> str:

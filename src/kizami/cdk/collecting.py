@@ -9,17 +9,20 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from kizami.aws.client.loop_client import MOST_KEPT
 from kizami.cdk.foundation import Foundation
 from kizami.cdk.parts.environment import keep_environment, target_environment
 from kizami.cdk.parts.functions import WRITE_KEY_ACTIONS, allow, allow_key, allow_notes, consume, make_function
 from kizami.cdk.parts.secrets import allow_secrets
 from kizami.cdk.settings import MEMORY_MB
+from kizami.core.errors import ConfigurationError
 from kizami.core.targets.bundles import Bundle
 from kizami.core.targets.references import SecretReference
 from kizami.core.targets.target import Target
 
 LEAST_AT_ONCE, MOST_AT_ONCE = 10, 500  # half of what an account has for all its functions
 BUNDLE_MEMORY_MB = 256  # a hundred requests at once are a third of a second of CPU
+DESCRIPTORS, OTHER_DESCRIPTORS = 1024, 64  # of a Lambda function; those that are not connections to targets
 MAX_ATTEMPTS = 5  # where the queue itself has no limit
 
 
@@ -40,6 +43,7 @@ class Collecting(Construct):
     ) -> None:
         super().__init__(scope, id)
         self._foundation = foundation
+        require_descriptors(foundation.settings.collector_batch_size, foundation.bundles)
         environment = {
             "AI_METRICS_TABLE_NAME": table.table_name,
             **target_environment(foundation),
@@ -97,6 +101,24 @@ class Collecting(Construct):
         """Call the Collector for each message of `queue`."""
         batch_size = self._foundation.settings.collector_batch_size
         consume(self, id, self._foundation, self.collector, queue, batch_size, max_concurrency)
+
+
+def require_descriptors(batch_size: int, bundles: Sequence[Bundle]) -> None:
+    """ConfigurationError where a batch of bundles could need more connections than a function can open."""
+    room = DESCRIPTORS - OTHER_DESCRIPTORS
+    fitting = [size for size in range(1, batch_size + 1) if most_connections(size, bundles) <= room]
+    if len(fitting) < batch_size:
+        raise ConfigurationError(
+            "context collector_batch_size",
+            f"{batch_size} bundles of targets may need {most_connections(batch_size, bundles):,} connections at"
+            f" once, and a Lambda function has {DESCRIPTORS:,} file descriptors; set it to {len(fitting)} at most",
+        )
+
+
+def most_connections(batch_size: int, bundles: Sequence[Bundle]) -> int:
+    """In use for a batch, and kept from the ones before it; of one target never more than there are messages."""
+    members = [len(bundle.members) for bundle in bundles]
+    return min(MOST_KEPT + batch_size * max(members, default=0), batch_size * sum(members))
 
 
 def most_at_once(bundles: Sequence[Bundle], targets: Iterable[Target]) -> int | None:
