@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,16 @@ from kizami.aws.settings import CollectorSettings, bundle_settings, collector_se
 from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.core.collector import is_missed, plan_request, read_records, seconds_to_wait
 from kizami.core.config import Config
-from kizami.core.errors import ApiError, KizamiError, StoreError
-from kizami.core.messages import MetricRecord, ScheduleMessage, read_message
+from kizami.core.errors import ApiError, InvalidInput, KizamiError, StoreError
+from kizami.core.messages import (
+    BundleMessage,
+    MetricRecord,
+    ScheduleMessage,
+    read_bundle,
+    read_message,
+    write_bundle,
+    write_message,
+)
 from kizami.core.ports import PutOutcome, RecordStore
 from kizami.core.redaction import KNOWN
 from kizami.core.slots import format_instant, format_second, shift
@@ -31,6 +39,8 @@ if TYPE_CHECKING:
     from kizami.aws.store.block_items import BlockItem
 
 COLLECTED_AT_ONCE = 16
+DROPPED_AT = 3  # receives; until then a deployment under way may bring the target that a message asks for
+NAMED = 5
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +54,11 @@ class Collection:
     store: RecordStore
     time_left: TimeLeft
     guard: BlockGuard | None = None  # none for the seeds' one target, which SQS delivers as often as it is told
+    dropped_at: int = DROPPED_AT
+
+    def knows(self, metric: str) -> bool:
+        """Whether it is a target, be it a disabled one."""
+        return any(target.name == metric for target in self.config.targets)
 
 
 def handler(event: Mapping[str, Any], context: Context) -> dict[str, list[dict[str, str]]]:
@@ -70,10 +85,12 @@ def handler(event: Mapping[str, Any], context: Context) -> dict[str, list[dict[s
         return collect_bundles(bundles, deliveries, left)
     assert settings is not None
     store, guard = DynamoDbMetricStore(settings.table_name, left), _guard(settings, left)
-    collection = Collection(settings.config, api_client(), store, left, guard)
+    dropped_at = min(DROPPED_AT, settings.max_attempts or DROPPED_AT)
+    collection = Collection(settings.config, api_client(), store, left, guard, dropped_at)
+    parts = [part for delivery in deliveries for part in take_apart(collection, delivery)]
     failures = [
         (delivery, error)
-        for delivery, error in zip(deliveries, run_side_by_side(collection, deliveries), strict=True)
+        for delivery, error in zip(parts, run_side_by_side(collection, parts), strict=True)
         if error is not None
     ]
     if settings.is_packaged:
@@ -81,6 +98,23 @@ def handler(event: Mapping[str, Any], context: Context) -> dict[str, list[dict[s
     if failures and len(deliveries) == 1:
         raise _without_secrets(failures[0][1])
     return report_failures(delivery for delivery, _ in failures)
+
+
+def take_apart(collection: Collection, delivery: Delivery) -> list[Delivery]:
+    """Split a bundle, left by a deployment with more targets, into one message for each target.
+
+    Metrics that are no targets of this deployment stay together in one.
+    """
+    try:
+        message = read_bundle(delivery.body)
+    except InvalidInput:
+        return [delivery]  # it is refused, with the reason, where it is collected
+    if len(message.metrics) == 1:
+        return [delivery]
+    known = [write_message(slot) for slot in message.slots if collection.knows(slot.metric)]
+    others = tuple(metric for metric in message.metrics if not collection.knows(metric))
+    bodies = [*known, write_bundle(BundleMessage(message.window, others))] if others else known
+    return [replace(delivery, body=body) for body in bodies]
 
 
 def note_failures(
@@ -132,12 +166,18 @@ def try_to_collect(collection: Collection, delivery: Delivery) -> Exception | No
     """Collect one delivery; a failure is logged with its details and returned."""
     about: dict[str, Any] = {"messageId": delivery.message_id, "receiveCount": delivery.receive_count}
     try:
-        message = read_message(delivery.body)
+        message = read_bundle(delivery.body)
         about |= _describe(message)
-        if collection.guard is None:
-            collect(collection, message, about)
+        first = next(message.slots)  # the only one, or one of several that are all no targets
+        if not collection.knows(first.metric) and int(delivery.receive_count) >= collection.dropped_at:
+            log.warning(
+                "slots of metrics that are no targets are dropped",
+                extra={"event": "slots.dropped", **about, "metrics": list(message.metrics)},
+            )
+        elif collection.guard is None:
+            collect(collection, first, about)
         else:
-            collect_guarded(collection, collection.guard, message, about)
+            collect_guarded(collection, collection.guard, first, about)
     except KizamiError as error:
         told = {"error": type(error).__name__, "detail": str(error), **_remedy(error, collection, about)}
         log.error("not collected", extra={"event": "slot.failed", **about, **told})
@@ -229,9 +269,9 @@ def _milliseconds(start: float, end: float | None = None) -> int:
     return round(((machine.monotonic() if end is None else end) - start) * 1000)
 
 
-def _describe(message: ScheduleMessage) -> dict[str, str]:
+def _describe(message: BundleMessage) -> dict[str, str]:
     start, end = format_instant(message.window.start), format_instant(message.window.end)
-    return {"metric": message.metric, "from": start, "to": end}
+    return {"metric": ", ".join(message.metrics[:NAMED]), "from": start, "to": end}
 
 
 def _log_outcome(outcome: PutOutcome, record: MetricRecord, about: Mapping[str, Any]) -> None:

@@ -34,7 +34,8 @@ def read_deliveries(event: Mapping[str, Any]) -> list[Delivery]:
 
 def report_failures(failed: Iterable[Delivery]) -> dict[str, list[dict[str, str]]]:
     """The answer that has SQS deliver these again, and no other of the event (ReportBatchItemFailures)."""
-    return {"batchItemFailures": [{"itemIdentifier": delivery.message_id} for delivery in failed]}
+    ids = dict.fromkeys(delivery.message_id for delivery in failed)
+    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in ids]}
 
 
 def _read_delivery(record: Any, place: str) -> Delivery:

@@ -417,6 +417,17 @@ def test_a_message_for_a_target_that_is_not_configured_is_logged_and_raised(
     assert errors(capsys)[0]["metric"] == "other"
 
 
+@pytest.mark.usefixtures("table")
+def test_a_bundle_of_a_former_configuration_is_dropped_and_no_dead_letter(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AI_API_BASE_URL", faults.refused_url())
+    event = sqs_event('{"from": "2025-12-02T10:23:00Z", "to": "2025-12-02T10:23:05Z", "metrics": ["a", "b"]}')
+    event["Records"][0]["attributes"]["ApproximateReceiveCount"] = "3"
+    assert handler(event, LambdaContext()) == {"batchItemFailures": []}
+    assert [(line["event"], line["metrics"]) for line in log_lines(capsys)] == [("slots.dropped", ["a", "b"])]
+
+
 def fail_some(exchange: faults.Exchange) -> None:
     """500 for every second slot."""
     second = int(exchange.request.query["from"][0][17:19])
@@ -467,11 +478,11 @@ def test_a_surprise_in_one_record_is_reported_with_its_stack_and_takes_no_other_
 ) -> None:
     from kizami.aws import collector
 
-    def stumble(body: str) -> ScheduleMessage:
+    def stumble(*_: object) -> None:
         raise ZeroDivisionError("a bug")
 
     with FaultServer(faults.answer()) as server:
-        monkeypatch.setattr(collector, "read_message", stumble)
+        monkeypatch.setattr(collector, "plan_request", stumble)
         report = collect(server, monkeypatch, MESSAGE, MINUTE[1])
     assert [item["itemIdentifier"] for item in report["batchItemFailures"]] == ["message-0", "message-1"]
     assert all("ZeroDivisionError: a bug" in line["stackTrace"] for line in errors(capsys))

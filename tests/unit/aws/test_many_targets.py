@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
@@ -14,8 +16,8 @@ from aws_here.lambda_events import LambdaContext, log_lines, scheduled_event, sq
 from aws_here.local_aws import create_metrics_table, dynamodb_at, lead_to
 from fakes.fault_server import Exchange, FaultServer
 from kizami.aws import collector, sender
-from kizami.core.errors import ApiStatusError, ApiUnreachable
-from kizami.core.messages import ScheduleMessage
+from kizami.core.errors import ApiStatusError, ApiUnreachable, ConfigurationError
+from kizami.core.messages import BundleMessage, ScheduleMessage, write_bundle
 from kizami.core.slots import Window, floor_to_slot, format_instant, shift
 
 TARGETS = 1000
@@ -151,3 +153,87 @@ def test_what_failed_is_dropped_when_it_comes_back_too_late(
         monkeypatch.setattr(collector, "is_missed", lambda *_: True)
         assert collector.handler(sqs_event(message), LambdaContext()) == {"batchItemFailures": []}
         assert len(api.requests) == 1
+
+
+WINDOW = Window.of_slot(datetime(2025, 12, 2, 10, 23, tzinfo=UTC), 5)
+
+
+def left_over(names: Iterable[str], receives: int = 1) -> dict[str, Any]:
+    """What a deployment with more targets has left on the queue, received for so many times."""
+    event = sqs_event(write_bundle(BundleMessage(WINDOW, tuple(names))))
+    event["Records"][0]["attributes"]["ApproximateReceiveCount"] = str(receives)
+    return event
+
+
+@pytest.fixture
+def table(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    lead_to(moto_endpoint, monkeypatch)
+    name = create_metrics_table(moto_endpoint)
+    monkeypatch.setenv("AI_METRICS_TABLE_NAME", name)
+    return name
+
+
+def stored(table: str, endpoint: str) -> list[str]:
+    items = dynamodb_at(endpoint).scan(TableName=table)["Items"]
+    return sorted(item["metricName"]["S"] for item in items if not item["metricName"]["S"].startswith("#"))
+
+
+def test_a_bundle_left_by_more_targets_is_collected_as_far_as_its_targets_are_still_there(
+    config: Path, table: str, moto_endpoint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with FaultServer(faults.answer(3)) as api:
+        config.write_text(
+            target("m0", api.url) + "".join(target(f"m{n}", api.url, "enabled = false") for n in (1, 2))
+        )
+        assert collector.handler(left_over(["m0", "m1", "m2"]), LambdaContext()) == {"batchItemFailures": []}
+        assert len(api.requests) == 3
+    assert stored(table, moto_endpoint) == ["m0", "m1", "m2"]
+    assert sorted(line["metric"] for line in log_lines(capsys)) == ["m0", "m1", "m2"]
+
+
+def test_what_is_no_target_any_more_is_left_to_a_deployment_under_way_and_then_dropped_with_a_word(
+    config: Path, table: str, moto_endpoint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [f"m{n}" for n in range(8)]
+    with FaultServer(faults.answer(3)) as api:
+        config.write_text(target("m0", api.url))
+        for receives in (1, 2):  # the next Collector may know them
+            with pytest.raises(ConfigurationError, match="'m1' is not a target; known: m0"):
+                collector.handler(left_over(names, receives), LambdaContext())
+        assert stored(table, moto_endpoint) == ["m0"]
+        log_lines(capsys)
+        assert collector.handler(left_over(names, 3), LambdaContext()) == {"batchItemFailures": []}
+    assert stored(table, moto_endpoint) == ["m0"]
+    told = {line["event"]: line for line in log_lines(capsys)}
+    assert told.keys() == {"slot.duplicate", "slots.dropped"}
+    assert (told["slots.dropped"]["level"], told["slots.dropped"]["metrics"]) == ("WARN", names[1:])
+
+
+@pytest.mark.parametrize(("max_receives", "lives"), [("1", 1), ("2", 2), ("5", 3), ("0", 3)])
+@pytest.mark.parametrize("names", [["gone"], ["gone", "gone-too"]], ids=["alone", "together"])
+@pytest.mark.usefixtures("table")
+def test_no_message_dies_of_targets_that_are_gone(
+    config: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], max_receives: str, lives: int
+) -> None:
+    monkeypatch.setenv("KIZAMI_MAX_ATTEMPTS", max_receives)
+    config.write_text(target("m0"))
+    for receives in range(1, lives):
+        with pytest.raises(ConfigurationError):
+            collector.handler(left_over(names, receives), LambdaContext())
+    assert collector.handler(left_over(names, lives), LambdaContext()) == {"batchItemFailures": []}
+
+
+def test_a_slot_of_a_bundle_that_fails_brings_its_message_back_once_and_the_others_are_stored(
+    config: Path, table: str, moto_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FaultServer(faults.status(500)) as broken, FaultServer(faults.answer(3)) as api:
+        bad = "".join(target(name, broken.url, "enabled = false") for name in ("b1", "b2"))
+        config.write_text(target("good", api.url) + bad)
+        event = left_over(["b1", "good", "b2"])
+        event["Records"] += sqs_event("poison", "poison")["Records"][1:]
+        report = collector.handler(event, LambdaContext())
+    named = [item["itemIdentifier"] for item in report["batchItemFailures"]]
+    assert named == ["message-0", "message-1"]
+    assert stored(table, moto_endpoint) == ["good"]
+    notes = dynamodb_at(moto_endpoint).scan(TableName=table)["Items"]
+    assert {"failed/b1", "failed/b2"} <= {item["slotTime"]["S"] for item in notes}, "who looks learns of both"
