@@ -25,7 +25,9 @@ app = App(outdir=str(Path(__file__).with_name("out")))
 stack = Stack(app, "Shop")
 topic = sns.Topic(stack, "OnCall", enforce_ssl=True, master_key=kms.Key(stack, "Key"))
 for name in ("Orders", "Stock"):
-    SubMinuteSchedule(stack, name, api_base_url="https://api.example.com").add_alarms(topic)
+    schedule = SubMinuteSchedule(stack, name, api_base_url="https://api.example.com")
+    schedule.add_alarms(topic)
+    schedule.reconciling.tell(topic)
 app.synth()
 """
 
@@ -94,6 +96,18 @@ def test_every_action_of_every_alarm_is_allowed_by_topic_and_key(profile: str, m
 
 
 @pytest.mark.parametrize("profile", ["standard", "production"])
+def test_the_reconciler_which_publishes_as_itself_may_use_the_topics_key_too(profile: str) -> None:
+    template = synthesize(profile=profile)
+    (topic,) = template.resources("AWS::SNS::Topic")
+    grants = template.grants("reconciler")
+    assert ("sns:Publish", f"{{{topic}}}") in grants
+    key = key_of(template.document["Resources"][topic])
+    if key is not None:
+        actions = {action for action, target in grants if target == key["Fn::GetAtt"][0]}
+        assert actions == {"kms:GenerateDataKey", "kms:Decrypt"}
+
+
+@pytest.mark.parametrize("profile", ["standard", "production"])
 def test_alarms_of_a_configuration_can_notify_too(profile: str, tmp_path: Path) -> None:
     assert refusals(synthesize(profile=profile, config=many_targets(tmp_path))) == []
 
@@ -106,6 +120,8 @@ def test_a_topic_of_ones_own_app_is_opened_for_its_alarms_once(tmp_path: Path) -
     (policy,) = template.resources("AWS::SNS::TopicPolicy").values()
     statements = policy["Properties"]["PolicyDocument"]["Statement"]
     assert [statement["Effect"] for statement in statements] == ["Deny", "Allow"]
+    (key,) = template.resources("AWS::KMS::Key")
+    assert ("kms:GenerateDataKey", key) in template.grants("Orders.reconciler")
 
 
 def test_the_example_of_the_document_notifies(tmp_path: Path) -> None:

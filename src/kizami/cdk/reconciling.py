@@ -146,7 +146,7 @@ class Reconciling(Construct):
         changes = ["dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
         allow_partition(self.reconciler, changes, self._table.table_arn, ALERTS_PARTITION)
         allow_key(self.reconciler, self._foundation.table_key, "dynamodb", WRITE_KEY_ACTIONS)
-        allow_key(self.reconciler, self._foundation.queue_key, "sns", ["kms:GenerateDataKey", "kms:Decrypt"])
+        allow_key(self.reconciler, topic.master_key, "sns", ["kms:GenerateDataKey", "kms:Decrypt"])
 
 
 def alert_secrets(alerts: AlertSettings) -> list[SecretReference]:
