@@ -40,12 +40,13 @@ BEYOND = (
     *(
         "max must be from -9999999999999.99",
         "zero_if_missing /data is no part",
+        "zero_if_missing header:X-Total is no part",
         "echo must not be true with format",
         "count must be left out",
     ),
     *("require must be left out with format", "refuse must be left out with format", "catch_up must be longer"),
     *("keep must be at least a day", "keep_totals needs keep"),
-    *("body {from:unixms}", "method HEAD cannot have a body"),
+    *("body {from:unixms}", "method HEAD cannot have a body", "method HEAD gets no body"),
 )
 
 

@@ -154,7 +154,7 @@ def read_values(response: Response, message: ScheduleMessage, target: Target) ->
     if response.status not in expected.status:
         raise ApiStatusError(response.status, retry_after_seconds(response.retry_after), expected.status)
     if response.status == 204 and not response.body and expected.may_be_empty:
-        return expected.zeros()
+        return expected.read_empty(response.headers)
     answer = read_answer(response.body, expected, message.window, response.headers)
     if answer.window != message.window:
         start, end = (instant.isoformat()[:-6] + "Z" for instant in (answer.window.start, answer.window.end))

@@ -219,7 +219,7 @@ def read_answer(
     if window is None:
         raise ApiPayloadError("from: is missing", _NO_ECHO)
     if answer.require or answer.refuse:
-        answer.check(document)
+        answer.check(document, headers)
     others = answer.read_others(document, headers) if answer.values else ()
     return ApiAnswer(window, answer.read(document, headers), others)
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 from kizami.core.answers.excerpts import HIDDEN_MARK, hidden
 from kizami.core.collector import Request
+from kizami.core.requests.headers import is_secret_header
 from kizami.core.requests.query import add_query, encode
 from kizami.core.targets.references import SecretReference
 from kizami.local.http.traced_request import HeaderPair
 
-_ALWAYS_SECRET = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie"})
 _SCHEME = re.compile(r"(?i)(bearer|basic|digest|token|negotiate|bot) ")
 
 
@@ -28,8 +28,7 @@ def shown_headers(request: Request, headers: Iterable[HeaderPair]) -> list[Heade
 
 
 def _shown_value(name: str, value: str, secret: set[str]) -> str:
-    shown = hidden(value)
-    if name.lower() not in secret | _ALWAYS_SECRET or shown != value:
-        return shown
+    if name.lower() not in secret and not is_secret_header(name):
+        return hidden(value)
     scheme = _SCHEME.match(value)
     return f"{scheme[0] if scheme else ''}{HIDDEN_MARK}"

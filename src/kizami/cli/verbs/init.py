@@ -79,7 +79,7 @@ echo = true
 # status = [200]
 
 # What the answer must say besides, so that a partial page is refused instead of stored.
-# require = { "/has_more" = false }
+# require = { "/has_more" = false }  # or { "header:X-Complete" = true }
 
 # "text" if the body is the number itself.
 # format = "json"
@@ -92,7 +92,7 @@ echo = true
 # zero_if_missing = "/count"
 
 # Where nothing must stand: an API that tells of an error with status 200 is refused by it.
-# refuse = ["/error"]
+# refuse = ["/error"]  # or "header:Warning"
 
 # How many decimal places of the value are kept: 0 to 9. A metric that has records keeps its own.
 # decimals = 0

@@ -19,7 +19,17 @@ from kizami.core.answers.numbers import (
     read_exact,
     to_units,
 )
-from kizami.core.answers.values import Expression, evaluate, find, look_up, parse_expression, parse_pointer
+from kizami.core.answers.values import (
+    Expression,
+    evaluate,
+    find,
+    header_text,
+    header_words,
+    look_up,
+    parse_expression,
+    parse_fixed_place,
+    reads_secret,
+)
 from kizami.core.errors import ApiPayloadError, InvalidInput
 from kizami.core.slots import shorten
 
@@ -71,13 +81,14 @@ class Answer:
 
     def _derive(self) -> None:
         lowest, highest = _bounds(self)
-        headers = frozenset(each.header for each in self.expressions if each.header)
-        all_headers = all(each.header for each in self.expressions)
+        places = [*self.expressions, *(each for each, _ in self.require), *self.refuse]
+        headers = frozenset(each.header for each in places if each.header)
+        all_headers = all(each.header for each in places)
         derived = {
             "lowest": lowest,
             "highest": highest,
             "wanted_headers": headers,
-            "needs_body": bool(self.echo or self.require or self.refuse or not all_headers),
+            "needs_body": bool(self.echo or not all_headers),
             "is_pointer": not self.count.function and self.zero_if_missing is None,
         }
         for name, value in derived.items():
@@ -93,9 +104,13 @@ class Answer:
         """Whether a 204 without a body means 0."""
         return self.needs_body and not self.echo
 
-    def zeros(self) -> tuple[int, ...]:
-        """What an answer without a body says, if the bounds allow it."""
-        return tuple(self.believed(each, (0, 0)) for each in self.expressions)
+    def read_empty(self, headers: Mapping[str, str]) -> tuple[int, ...]:
+        """What an answer without a body says: 0 in place of all that would stand there, if the bounds allow it."""
+        self.check_headers(headers)
+        return tuple(
+            self.believed(each, evaluate(each, None, headers, self.zero_if_missing) if each.header else (0, 0))
+            for each in self.expressions
+        )
 
     def read(self, document: Any, headers: Mapping[str, str]) -> int:
         """The value in units, else the ApiPayloadError that says why there is none."""
@@ -128,18 +143,51 @@ class Answer:
         problem = f"{expression} is {exact_text(number)}, which is {name} = {value}"
         raise ApiPayloadError(problem, f"another {name.split()[1]}, if such a value is to be believed")
 
-    def check(self, document: Any) -> None:
+    def check(self, document: Any, headers: Mapping[str, str]) -> None:
         """ApiPayloadError unless the answer says everything that it must, and nothing that it must not."""
+        self.check_headers(headers)
         for expression in self.refuse:
-            if found := find(expression, document):
-                raise ApiPayloadError(
-                    f"{expression} is {json_words(found)}, and refuse wants nothing there", _PARTIAL
-                )
+            if expression.header is None and (found := find(expression, document)):
+                raise _refused(expression, json_words(found))
         for expression, wanted in self.require:
-            found = look_up(expression, document)
-            if not _is_same(found, wanted):
-                problem = f"{expression} is {json_words(found)}, where require has {json_words(wanted)}"
-                raise ApiPayloadError(problem, _PARTIAL)
+            if expression.header is None and not _is_same(found := look_up(expression, document), wanted):
+                raise _required(expression, json_words(found), json_words(wanted))
+
+    def check_headers(self, headers: Mapping[str, str]) -> None:
+        """The same of its headers, which an answer without a body has too."""
+        for expression in self.refuse:
+            if expression.header and (text := header_text(expression, headers)) and not _is_nothing(text):
+                raise _refused(expression, header_words(expression, text))
+        for expression, wanted in self.require:
+            if not expression.header:
+                continue
+            text = header_text(expression, headers)
+            if text is None:
+                raise ApiPayloadError(f"{expression} is missing", _PARTIAL)
+            if not _is_written(text, wanted):
+                words = "another text" if reads_secret(expression) else json_words(wanted)
+                raise _required(expression, header_words(expression, text), words)
+
+
+def _refused(expression: Expression, words: str) -> ApiPayloadError:
+    return ApiPayloadError(f"{expression} is {words}, and refuse wants nothing there", _PARTIAL)
+
+
+def _required(expression: Expression, words: str, wanted: str) -> ApiPayloadError:
+    return ApiPayloadError(f"{expression} is {words}, where require has {wanted}", _PARTIAL)
+
+
+def _is_nothing(text: str) -> bool:
+    """Whether a header says what false, null or 0 say in JSON."""
+    number = read_exact(text)
+    return text.lower() in ("false", "null") or (number is not None and not number[0])
+
+
+def _is_written(text: str, wanted: Literal) -> bool:
+    """Whether a header, which is always a text, says what is wanted."""
+    if isinstance(wanted, bool):
+        return text.lower() == str(wanted).lower()
+    return text == wanted if type(wanted) is str else _is_same(FloatText(text), wanted)
 
 
 def _is_same(found: Any, wanted: Literal) -> bool:
@@ -177,9 +225,13 @@ def _require_format(answer: Answer) -> None:
         return
     if any(each.function != "header" and each != Expression() for each in answer.expressions):
         raise InvalidInput("count", 'must be left out or "" with format = "text": the body is the number')
-    for name in ("require", "zero_if_missing", "refuse"):
-        if getattr(answer, name):
-            raise InvalidInput(name, 'must be left out with format = "text": the body is the number')
+    places = {"require": [each for each, _ in answer.require], "refuse": answer.refuse}
+    places["zero_if_missing"] = [answer.zero_if_missing] if answer.zero_if_missing else []
+    for name, expressions in places.items():
+        if not all(each.header for each in expressions):
+            raise InvalidInput(
+                name, 'must be left out with format = "text" unless it names a header: the body is the number'
+            )
     if answer.echo:
         raise InvalidInput("echo", 'must not be true with format = "text": the body is the number')
 
@@ -214,17 +266,17 @@ def parse_statuses(value: object) -> tuple[int, ...]:
 
 
 def parse_require(value: object) -> tuple[tuple[Expression, Literal], ...]:
-    """Pointers and what must stand there, as the file writes them."""
+    """Pointers and headers with what must stand there, as the file writes them."""
     if not isinstance(value, dict):
         raise InvalidInput("require", 'must be a table like { "/has_more" = false }')
-    return tuple((parse_pointer(pointer, "require"), _literal(wanted)) for pointer, wanted in value.items())
+    return tuple((parse_fixed_place(text, "require"), _literal(wanted)) for text, wanted in value.items())
 
 
 def parse_refuse(value: object) -> tuple[Expression, ...]:
-    """Pointers where nothing must stand, as the file lists them."""
+    """Pointers and headers where nothing must stand, as the file lists them."""
     if not isinstance(value, list):
         raise InvalidInput("refuse", 'must be a list like ["/error"]')
-    return tuple(parse_pointer(pointer, "refuse") for pointer in value)
+    return tuple(parse_fixed_place(text, "refuse") for text in value)
 
 
 def _literal(value: object) -> Literal:

@@ -4,6 +4,8 @@ name  /a/0/b  ""          the number itself: by its name, by a JSON pointer (RFC
 sum(p) max(p) min(p)      of all numbers at p, where each `*` walks an array
 length(p)                 how many elements the arrays at p have
 header:Name               the number in a header of the answer
+
+`require`, `refuse` and `zero_if_missing` name one place: a name, a pointer or a header.
 """
 
 from __future__ import annotations
@@ -14,13 +16,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kizami.core.answers.nearest import Path, json_words, nearest, path_text, quoted, step_into
-from kizami.core.answers.numbers import Exact, aligned, read_exact
+from kizami.core.answers.numbers import Exact, aligned, exact_text, read_exact
 from kizami.core.errors import ApiPayloadError, InvalidInput
 from kizami.core.slots import shorten
 
 MAX_STEPS = 64
 
-_POINTER = re.compile(r"(/.*)?|[^/~]+", re.DOTALL)
+_POINTER = re.compile(r"(/.*)?|(?!\w+\()[^/~]+", re.DOTALL)
+_LIKE_A_HEADER = re.compile(r"\s*headers?\s*:", re.IGNORECASE)
 _CALL = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}", re.ASCII)
 
@@ -43,11 +46,13 @@ class Expression:
     @property
     def header(self) -> str | None:
         """The header that it reads, in small letters."""
-        return self.steps[0].lower() if self.function == "header" else None
+        return self.steps[0] if self.function == "header" else None
 
     def has_part(self, part: Expression) -> bool:
         """Whether `part` is on the way to it."""
-        return self.function != "header" and self.steps[: len(part.steps)] == part.steps
+        if "header" in (self.function, part.function):
+            return self == part
+        return self.steps[: len(part.steps)] == part.steps
 
 
 def _canonical_text(steps: Path, function: str) -> str:
@@ -60,27 +65,45 @@ def _canonical_text(steps: Path, function: str) -> str:
 
 def parse_expression(text: object, place: str = "count") -> Expression:
     """The expression that `text` writes, else InvalidInput naming the place."""
-    if isinstance(text, str) and text.startswith("header:"):
-        return _parse_header(text, place)
     call = _CALL.fullmatch(text) if isinstance(text, str) else None
     if call is None:
-        return parse_pointer(text, place)
+        return parse_place(text, place)
     if call[1] not in FUNCTIONS:
         raise InvalidInput(place, f"{shorten(text)} calls none of {', '.join(FUNCTIONS)}")
     return Expression(parse_pointer(call[2], place).steps, call[1], call[0])
+
+
+def parse_place(text: object, place: str) -> Expression:
+    """The expression of a single place, which is a pointer or a header."""
+    if isinstance(text, str) and text.startswith("header:"):
+        return _parse_header(text, place)
+    return parse_pointer(text, place)
+
+
+def parse_fixed_place(text: object, place: str) -> Expression:
+    """A single place without `*`, which walks an array only in a function and would match nothing here."""
+    expression = parse_place(text, place)
+    if expression.header is None and "*" in expression.steps:
+        raise InvalidInput(place, f"{shorten(text)} has a *, which walks an array only in {', '.join(FUNCTIONS)}")
+    return expression
 
 
 def _parse_header(text: str, place: str) -> Expression:
     name = text.removeprefix("header:")
     if not _HEADER.fullmatch(name):
         raise InvalidInput(place, f"{shorten(text)} must name a header, like header:X-Total-Count")
-    return Expression((name,), "header", text)
+    return Expression((name.lower(),), "header", text)
 
 
 def parse_pointer(text: object, place: str = "count") -> Expression:
     """The expression of a JSON pointer (RFC 6901); a bare name such as `count` means `/count`."""
     if not isinstance(text, str) or not _POINTER.fullmatch(text) or not text.isprintable():
         raise InvalidInput(place, f"{shorten(text)} must be a name or a JSON pointer like /data/count")
+    if _LIKE_A_HEADER.match(text):
+        raise InvalidInput(
+            place,
+            f"{shorten(text)} must be header:Name for a header, or {shorten('/' + text)} for a key of that name",
+        )
     steps = text.removeprefix("/").split("/") if text else []
     if len(steps) > MAX_STEPS:
         raise InvalidInput(place, f"has more than {MAX_STEPS} steps")
@@ -119,7 +142,7 @@ def evaluate(
     ApiPayloadError names the expression as it is written, and what stands in the place of a number.
     """
     if expression.header is not None:
-        return _read_header(expression, headers)
+        return _read_header(expression, headers, may_lack=expression == absent)
     may_lack = absent is not None and expression.has_part(absent)
     matches = list(matches_of(expression, document, absent))
     if not matches and (may_lack or expression.function in ("sum", "length")):
@@ -132,11 +155,37 @@ def evaluate(
     return FUNCTIONS[expression.function](expression, matches)
 
 
-def _read_header(expression: Expression, headers: Mapping[str, str]) -> Exact:
-    text = headers.get(expression.steps[0].lower())
+def _read_header(expression: Expression, headers: Mapping[str, str], *, may_lack: bool) -> Exact:
+    text = header_text(expression, headers)
+    if text is None and may_lack:
+        return 0, 0
     if text is None:
         raise ApiPayloadError(f"{expression} is missing")
-    return _number(expression, (), text.strip())
+    number = read_exact(text)
+    if number is None:
+        raise ApiPayloadError(f"{expression} is {header_words(expression, text)}, not a number")
+    return number
+
+
+def header_text(expression: Expression, headers: Mapping[str, str]) -> str | None:
+    """The text of the header; of one that is repeated, all texts with commas between them (RFC 9110)."""
+    text = headers.get(expression.steps[0])
+    return None if text is None else text.strip()
+
+
+def header_words(expression: Expression, text: str) -> str:
+    """What an error says of a header: any text may be a secret, or a link that has one in it."""
+    number = None if reads_secret(expression) else read_exact(text)
+    if number is not None:
+        return exact_text(number)
+    return f"a text of {len(text):,} characters" if text else "empty"
+
+
+def reads_secret(expression: Expression) -> bool:
+    """Whether it reads a header that has a secret."""
+    from kizami.core.requests.headers import is_secret_header  # only an error needs it
+
+    return expression.header is not None and is_secret_header(expression.header)
 
 
 Match = tuple[Path, Any]
@@ -185,7 +234,7 @@ class _Walk:
 
 def _place(expression: Expression, path: Path) -> str:
     """What an error is about: the expression alone if that is the place, else what it found on its way."""
-    if (not expression.function and path == expression.steps) or expression.header:
+    if not expression.function and path == expression.steps:
         return str(expression)
     return f"{expression}: {quoted(path_text(path)) or 'the body'}"
 

@@ -33,6 +33,11 @@ def require_headers(headers: Mapping[str, str | SecretReference]) -> None:
         raise InvalidInput("headers", "has a name twice, in capital and small letters")
 
 
+def is_secret_header(name: str) -> bool:
+    """Whether the value of a header of that name is a secret, in a request or an answer."""
+    return _SECRET_NAME.search(name) is not None
+
+
 def _require_header(name: str, value: str | SecretReference) -> None:
     if not _NAME.fullmatch(name):  # not quoted: a whole "Name: value" may stand there
         raise InvalidInput("headers", "has a name that no header can have; use letters, digits and -")
@@ -54,7 +59,7 @@ def _require_header(name: str, value: str | SecretReference) -> None:
 def _may_be_secret(name: str, value: str) -> bool:
     if _SCHEME.fullmatch(value.strip()) or _MISWRITTEN.match(value):
         return True
-    if _SECRET_NAME.search(name):
+    if is_secret_header(name):
         return True
     looks_random = _RANDOM.search(value) is not None and not _CONSTANT.fullmatch(value)
     return looks_random and _SECRET_WORD.search(name) is not None

@@ -55,7 +55,7 @@ class RequestTemplate:
 def compile_request(target: Target) -> RequestTemplate:
     """The target's requests, else InvalidInput that names the setting; its URL and path have been checked."""
     require_query(target.query)
-    _require_method(target.method, has_body=target.body is not None)
+    _require_method(target)
     text = "" if target.body is None and target.method in ("POST", "PUT") else target.body
     body = None if text is None else _read_body(text)
     headers = dict(target.headers)
@@ -83,11 +83,15 @@ def _read_body(text: str) -> Template:
     return read_text(text, "body")
 
 
-def _require_method(method: str, *, has_body: bool) -> None:
-    if method not in METHODS:
+def _require_method(target: Target) -> None:
+    if target.method not in METHODS:
         raise InvalidInput("method", f"must be one of {', '.join(METHODS)}, in capital letters")
-    if method == "HEAD" and has_body:
+    if target.method == "HEAD" and target.body is not None:
         raise InvalidInput("method", "HEAD cannot have a body; use POST")
+    if target.method == "HEAD" and target.answer.needs_body:
+        raise InvalidInput(
+            "method", "HEAD gets no body: count and all other places must be header:Name, echo not true"
+        )
 
 
 def _url(target: Target) -> Template:

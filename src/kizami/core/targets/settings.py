@@ -16,7 +16,7 @@ from kizami.core.answers.answer import (
     parse_statuses,
     parse_values,
 )
-from kizami.core.answers.values import Expression, parse_expression, parse_pointer
+from kizami.core.answers.values import Expression, parse_expression, parse_place
 from kizami.core.errors import ConfigurationError, InvalidInput
 from kizami.core.slots import DEFAULT_INTERVAL_SECONDS, parse_duration, require_interval, shorten
 from kizami.core.targets.references import SecretReference, read_reference
@@ -189,7 +189,7 @@ TARGET_SETTINGS: dict[str, tuple[str, Callable[[object], Any]]] = {
     "format": ("format", _text("format")),
     "min": ("minimum", partial(parse_number, "min")),
     "max": ("maximum", partial(parse_number, "max")),
-    "zero_if_missing": ("zero_if_missing", partial(parse_pointer, place="zero_if_missing")),
+    "zero_if_missing": ("zero_if_missing", partial(parse_place, place="zero_if_missing")),
     "refuse": ("refuse", parse_refuse),
     "decimals": ("decimals", lambda value: value),
     "auth": ("auth", _auth),

@@ -103,6 +103,14 @@ class TestATargetOfTheFile:
             assert SECRET not in run.out + run.err
             assert b64encode(SECRET.encode()).decode() not in run.out
 
+    def test_a_secret_in_a_header_of_the_answer_is_shown_as_dots(self, kizami: Command) -> None:
+        with FaultServer(raw(b"41", X_Session=SECRET[::-1], X_Total="1")) as server:
+            configure(server.url, 'require = { "header:X-Session" = "another" }\ncount = "header:X-Total"')
+            found, as_json = kizami("try"), kizami("try", "--json")
+        assert SECRET[::-1] not in found.out + found.err + as_json.out + as_json.err
+        assert "X-Session: ••••\n" in found.out
+        assert "header:X-Session is a text of 17 characters, where require has another text\n" in found.out
+
     def test_the_scheme_of_a_secret_stays(self, kizami: Command, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("TOKEN", f"Bearer {SECRET}")
         with FaultServer(answer()) as server:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from kizami.core.answers.answer import Answer
+from kizami.core.answers.values import parse_expression
 from kizami.core.collector import Request, plan_request, request_url
 from kizami.core.errors import InvalidInput
 from kizami.core.messages import ScheduleMessage
@@ -82,7 +84,8 @@ def test_what_the_headers_say_of_a_body_counts() -> None:
     ("method", "body"), [("GET", None), ("HEAD", None), ("QUERY", None), ("POST", b""), ("PUT", b"")]
 )
 def test_a_method_without_a_body_sends_none_or_an_empty_one(method: str, body: bytes | None) -> None:
-    request = planned(url="http://h", path="/{from}", method=method)
+    answer = Answer(count=parse_expression("header:X-Total"))
+    request = planned(url="http://h", path="/{from}", method=method, answer=answer)
     assert (request.method, request.body, request.headers) == (method, body, {})
 
 
