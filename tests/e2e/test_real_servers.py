@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import json
+import re
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +30,18 @@ from kizami.core.targets.target import Target
 from kizami.recipes.catalogue import read_recipe
 from programs.both_clients import ask_on_aws, ask_on_one_machine
 from programs.command import environment
-from programs.fetched_tools import datasette, etcd, influxdb, pouchdb_server, prometheus
+from programs.fetched_tools import (
+    JSON_SERVER,
+    JSON_SERVERS_1,
+    datasette,
+    etcd,
+    influxdb,
+    json_server,
+    pouchdb_server,
+    prometheus,
+    prometheus_3,
+    victoria_metrics,
+)
 from programs.local_processes import hold_port, running, wait_for
 from samples.recipe_answers import pointed_at, secret_of
 
@@ -121,17 +135,31 @@ def etcd_server(directory: Path) -> Iterator[str]:
             yield url
 
 
+# A counter that has grown by one at each of these moments, of which some are the first and the last of a minute.
+GROWTH = {-1: 1, 0: 3, 1: 0, 2: 1, 3: 1}
+GROWN_AT = [START - timedelta(seconds=1), *EVENTS, START + timedelta(minutes=3)]
+
+
+def counter(scrape: timedelta, each: int = 1, restarts: datetime | None = None) -> str:
+    """Its samples, as Prometheus' text format writes them, from ten minutes before to five minutes after.
+
+    It grows by `each`, and from the moment on at which its program restarts it has grown from 0.
+    """
+    first = START - timedelta(minutes=10)
+    moments = [first + number * scrape for number in range(timedelta(minutes=15) // scrape)]
+    lines = []
+    for at in moments:
+        since, before = (restarts, 0) if restarts and restarts <= at else (first, 10**6)
+        grown = sum(since < moment <= at for moment in GROWN_AT)
+        lines.append(f"http_requests_total {before + each * grown} {at.timestamp():.3f}\n")
+    return "".join(lines)
+
+
 @contextmanager
-def prometheus_server(directory: Path) -> Iterator[str]:
-    """A counter that grows by 4 with each scrape, every 15 seconds of the first and the last minute."""
-    samples = [
-        (START + timedelta(seconds=15 * number), 4 * number) for number in range(13) if number not in (5, 6, 7)
-    ]
-    text = "".join(f"http_requests_total {value} {to_seconds(at)}\n" for at, value in samples)
-    (directory / "samples").write_text(f"# TYPE http_requests_total counter\n{text}# EOF\n")
+def prometheus_server(directory: Path, samples: str, programs: Callable[[], Path] = prometheus) -> Iterator[str]:
+    (directory / "samples").write_text(f"# TYPE http_requests_total counter\n{samples}# EOF\n")
     (directory / "prometheus.yml").write_text("")
-    tools = prometheus()
-    promtool = [str(tools / "promtool"), "tsdb", "create-blocks-from", "openmetrics", "--quiet"]
+    promtool = [str(prometheus() / "promtool"), "tsdb", "create-blocks-from", "openmetrics", "--quiet"]
     subprocess.run([*promtool, directory / "samples", directory / "data"], check=True, timeout=60)
     with hold_port() as port:
         options = {
@@ -140,8 +168,36 @@ def prometheus_server(directory: Path) -> Iterator[str]:
             "storage.tsdb.retention.time": "50y",
             "web.listen-address": f"127.0.0.1:{port}",
         }
-        command = [str(tools / "prometheus"), *(f"--{name}={value}" for name, value in options.items())]
+        command = [str(programs() / "prometheus"), *(f"--{name}={value}" for name, value in options.items())]
         with served(command, port, "/-/ready") as url:
+            yield url
+
+
+@contextmanager
+def victoriametrics_server(directory: Path, samples: str) -> Iterator[str]:
+    with hold_port() as port:
+        options = {"storageDataPath": directory / "data", "retentionPeriod": "50y"}
+        options["httpListenAddr"] = f"127.0.0.1:{port}"
+        program = victoria_metrics() / "victoria-metrics"
+        with served(
+            [str(program), *(f"-{name}={value}" for name, value in options.items())], port, "/health"
+        ) as url:
+            in_milliseconds = re.sub(r"\.(\d{3})$", r"\1", samples, flags=re.MULTILINE)
+            must(requests.post(f"{url}/api/v1/import/prometheus", data=in_milliseconds, timeout=60))
+            must(requests.get(f"{url}/internal/force_flush", timeout=60))
+            yield url
+
+
+@contextmanager
+def json_server_of(package: str, directory: Path) -> Iterator[str]:
+    (directory / "db.json").write_text(
+        json.dumps(
+            {"events": [{"id": f"{number}", "at": f"{at:%Y-%m-%dT%H:%M:%SZ}"} for number, at in enumerate(EVENTS)]}
+        )
+    )
+    with hold_port() as port:
+        command = ["node", str(json_server(package)), "--host", "127.0.0.1", "--port", str(port)]
+        with served([*command, str(directory / "db.json")], port, "/events") as url:
             yield url
 
 
@@ -200,13 +256,62 @@ def test_both_homes_count_the_events_of_each_minute(name: str, tmp_path: Path) -
                 read_records(ask(wrong, message), message, wrong, message.window.end)
 
 
-def test_both_homes_read_the_growth_of_a_counter_in_prometheus(tmp_path: Path) -> None:
-    with prometheus_server(tmp_path) as url:
-        target = recipe("prometheus", url)
-        growth = [counted(target, message_for_slot(START + timedelta(minutes=each), target)) for each in range(5)]
-    assert growth[0] == {16}
-    assert growth[2] == {16}
-    assert growth[4] == {0}  # no sample: no series
+SECOND = timedelta(seconds=1)
+GROWING: dict[str, tuple[str, Callable[..., Any]]] = {
+    "prometheus": ("prometheus", prometheus_server),
+    "prometheus 3": ("prometheus", partial(prometheus_server, programs=prometheus_3)),
+    "victoriametrics": ("victoriametrics", victoriametrics_server),
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_both_homes_count_a_counters_growth_from_the_first_moment_of_a_minute_to_its_last(
+    name: str, tmp_path: Path
+) -> None:
+    of_recipe, server = GROWING[name]
+    with server(tmp_path, counter(SECOND)) as url:
+        target = recipe(of_recipe, url)
+        growth = {each: counted(target, message_of(each, target)) for each in (*GROWTH, 60)}
+    assert growth == {each: {number} for each, number in GROWTH.items()} | {60: {0}}  # no sample: no series
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_of_a_counter_that_is_read_seldom_nothing_is_lost_or_counted_twice(name: str, tmp_path: Path) -> None:
+    of_recipe, server = GROWING[name]
+    with server(tmp_path, counter(timedelta(seconds=15, milliseconds=250))) as url:
+        target = recipe(of_recipe, url)
+        growth = [counted(target, message_of(each, target)) for each in range(-2, 5)]
+    assert sum(number for numbers in growth for number in numbers) == len(GROWN_AT)
+    assert all(len(numbers) == 1 for numbers in growth)
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_large_growth_is_exact_and_a_restart_of_the_program_loses_nothing(name: str, tmp_path: Path) -> None:
+    of_recipe, server = GROWING[name]
+    with server(tmp_path, counter(SECOND, each=100_000, restarts=START + timedelta(seconds=90))) as url:
+        target = recipe(of_recipe, url)
+        growth = {each: counted(target, message_of(each, target)) for each in (-1, 0, 1)}
+        after = [counted(target, message_of(each, target)) for each in (2, 3)]
+    assert growth == {-1: {100_000}, 0: {300_000}, 1: {0}}
+    # A counter at 0 is known not to have grown before, so Prometheus takes the millisecond off its window itself.
+    assert all(abs(number - 100_000) <= 2 for numbers in after for number in numbers)
+
+
+def message_of(minute: int, target: Target) -> ScheduleMessage:
+    return message_for_slot(START + timedelta(minutes=minute), target)
+
+
+@pytest.mark.parametrize("package", [JSON_SERVER, *JSON_SERVERS_1])
+def test_both_homes_count_the_items_of_each_minute_in_json_server(package: str, tmp_path: Path) -> None:
+    with json_server_of(package, tmp_path) as url:
+        target = recipe("json-server" if package == JSON_SERVER else "json-server-1", url)
+        found = {minute: counted(target, message_of(minute, target)) for minute in MINUTES}
+    assert found == {minute: {len(seconds)} for minute, seconds in MINUTES.items()}
+
+
+def test_the_recipe_of_json_server_1_names_the_oldest_version_that_it_counts_with() -> None:
+    oldest = JSON_SERVERS_1[0].partition("@")[2]
+    assert f"json-server {oldest} or newer" in read_recipe("json-server-1").counts
 
 
 def test_both_homes_count_the_keys_that_etcd_has_now(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from conftest import skip_for_lack_of
 
@@ -26,6 +26,8 @@ DYNAMODB_LOCAL_SHA256 = "03b10fa245d9953106150b9f0a4fa53ef20b1a3586f3af314c355d3
 SAM_CLI = "aws-sam-cli==1.170.0"
 SAM_CLI_SHA256 = "24ebaf5ecba38dc1758089968cb89ab61e124b84e92a344fc7a2771a47f4d0bf"
 POUCHDB_SERVER = "pouchdb-server@4.2.0"
+JSON_SERVER = "json-server@0.17.4"
+JSON_SERVERS_1 = ("json-server@1.0.0-beta.6", "json-server@1.0.0-beta.15")  # the oldest that the recipe names
 DYNALITE, FAUXQS = "dynalite@4.0.0", "fauxqs@2.4.1"
 PINS = TOOLS.parent / "requirements" / "dev.txt"
 # The Python that is deployed, as Debian's next release has it, and all that it needs of a system.
@@ -35,17 +37,18 @@ PYTHON_PARTS += ["libssl3t64", "zlib1g", "libexpat1", "libffi8", "libbz2-1.0", "
 
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
-def _one_at_a_time(fetch: Callable[[], T]) -> Callable[[], T]:
+def _one_at_a_time(fetch: Callable[P, T]) -> Callable[P, T]:
     """Tests run side by side in several processes; the first one fetches, the others find it there."""
 
     @wraps(fetch)
-    def waiting_for_others() -> T:
+    def waiting_for_others(*which: P.args, **named: P.kwargs) -> T:
         TOOLS.mkdir(exist_ok=True)
         with (TOOLS / f".{fetch.__name__}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            return fetch()
+            return fetch(*which, **named)
 
     return waiting_for_others
 
@@ -93,7 +96,7 @@ def python_3_14() -> list[str]:
         if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
             skip_for_lack_of("Python 3.14, on which the functions run", "put python3.14 on the PATH")
         with tempfile.TemporaryDirectory() as scratch:
-            _put_in_place(_unpacked_from_debian(PYTHON_PARTS, Path(scratch)), home)
+            _put_in_place(_unpacked_from_debian(PYTHON_PARTS, Path(scratch), "Python 3.14"), home)
     (loader,) = home.glob("usr/lib/*-linux-gnu/ld-linux-*.so.*")
     # With a C library of its own, for Debian's next release has a newer one than most machines.
     return [str(loader), "--library-path", str(loader.parent), str(home / "usr/bin/python3.14")]
@@ -127,6 +130,25 @@ def influxdb() -> Path:
 
 
 @_one_at_a_time
+def prometheus_3() -> Path:
+    """The directory with the `prometheus` of Debian's next release, whose windows leave their first moment out."""
+    home = TOOLS / "prometheus-3"
+    if not home.exists():
+        if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
+            skip_for_lack_of("Prometheus 3", "run this test on Debian")
+        with tempfile.TemporaryDirectory() as scratch:
+            content = _unpacked_from_debian(["prometheus"], Path(scratch), "Prometheus 3")
+            _put_in_place(content / "usr" / "bin", home)
+    return home
+
+
+@_one_at_a_time
+def victoria_metrics() -> Path:
+    """The directory with `victoria-metrics`."""
+    return _debian_programs("victoria-metrics", "victoria-metrics")
+
+
+@_one_at_a_time
 def etcd() -> Path:
     """The directory with `etcd`."""
     return _debian_programs("etcd-server", "etcd")
@@ -152,6 +174,13 @@ def pouchdb_server() -> Path:
 
 
 @_one_at_a_time
+def json_server(package: str) -> Path:
+    """The script of this version of json-server."""
+    lib = _npm_program(package) / "lib"
+    return next(script for script in (lib / "bin.js", lib / "cli" / "bin.js") if script.exists())
+
+
+@_one_at_a_time
 def dynalite() -> Path:
     """The script of dynalite, a DynamoDB that somebody else has written."""
     return _npm_program(DYNALITE) / "cli.js"
@@ -165,8 +194,7 @@ def fauxqs() -> Path:
 
 def _npm_program(package: str) -> Path:
     """The directory of a package, with all that it needs beside it."""
-    name = package.partition("@")[0]
-    home = TOOLS / name
+    name, home = package.partition("@")[0], TOOLS / package
     if not home.exists():
         if shutil.which("npm") is None:
             skip_for_lack_of(f"npm (it fetches {package})", "apt-get install npm")
@@ -194,10 +222,10 @@ def _debian_programs(package: str, *programs: str) -> Path:
     return home
 
 
-def _unpacked_from_debian(packages: list[str], scratch: Path) -> Path:
-    """The packages' files, each verified by apt against Debian's signature; the system's own stay as they are."""
+def _unpacked_from_debian(packages: list[str], scratch: Path, what: str) -> Path:
+    """The packages' files of Debian's next release, verified by apt; the system's own stay as they are."""
     sources, lists, cache, content = (scratch / name for name in ("sources.list", "lists", "cache", "content"))
-    sources.write_text(f"deb {_debian_archive()} {DEBIAN_RELEASE} main\n")
+    sources.write_text(f"deb {_debian_archive(what)} {DEBIAN_RELEASE} main\n")
     for folder in (lists, cache, content):
         folder.mkdir()
     options = [
@@ -210,18 +238,18 @@ def _unpacked_from_debian(packages: list[str], scratch: Path) -> Path:
     ]
     apt = ["apt-get", "--quiet", *options, "-o", f"Dir::State::lists={lists}", "-o", "APT::Sandbox::User=root"]
     _fetch([*apt, "update"], "Debian's list of packages")
-    _fetch([*apt, "download", *packages], "Python 3.14", str(cache))
+    _fetch([*apt, "download", *packages], what, str(cache))
     for package in cache.glob("*.deb"):
         _fetch(["dpkg", "-x", str(package), str(content)], package.name)
     return content
 
 
-def _debian_archive() -> str:
+def _debian_archive(what: str) -> str:
     """Where this machine gets its own packages from."""
     command = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Component: main"]
     found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout.splitlines()
     if not found:
-        skip_for_lack_of("Debian's archive (it has Python 3.14)", "put python3.14 on the PATH")
+        skip_for_lack_of(f"Debian's archive (it has {what})", "run this test on Debian")
     return min(found, key=len)  # the others are of its security updates
 
 
