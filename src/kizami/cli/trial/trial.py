@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from kizami.cli.checks.windows import WindowCheck
 from kizami.cli.terminal.printing import instant_text
 from kizami.core.answers.findings import Finding, find_values
 from kizami.core.collector import Request, Response, plan_request, read_records, seconds_until_due
@@ -14,7 +15,7 @@ from kizami.core.messages import MetricRecord, ScheduleMessage, read_document
 from kizami.core.sender import message_for_slot
 from kizami.core.slots import floor_to_slot, shift
 from kizami.core.targets.target import Target
-from kizami.local.http.traced_request import TracedRequest, ask_traced
+from kizami.local.http.traced_request import TracedRequest, tracing
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class Trial:
     traced: TracedRequest
     findings: tuple[Finding, ...]
     outcome: tuple[MetricRecord, ...] | ApiError
+    windows: WindowCheck | None = None
 
     @property
     def response(self) -> Response | None:
@@ -39,9 +41,25 @@ class Trial:
 
 
 def run_trial(target: Target, message: ScheduleMessage, now: datetime) -> Trial:
-    """Ask for the window as the daemon would, and judge the answer likewise; nothing is stored."""
+    """Ask for the window as the daemon would, and judge the answer likewise; nothing is stored.
+
+    Then ask for others, if it takes that to see whether the answer depends on the window.
+    """
+    with tracing(target) as ask:
+        trial = _ask(ask, target, message, now)
+        if isinstance(trial.outcome, ApiError):
+            return trial
+        windows = WindowCheck(target, message, trial.outcome, now)
+        while another := windows.next_message():
+            windows.add(another, _ask(ask, target, another, now).outcome)
+    return replace(trial, windows=windows)
+
+
+def _ask(
+    ask: Callable[[Request], TracedRequest], target: Target, message: ScheduleMessage, now: datetime
+) -> Trial:
     request = plan_request(message, target)
-    traced = ask_traced(request, target)
+    traced = ask(request)
     try:
         if isinstance(traced.outcome, ApiError):
             raise traced.outcome
@@ -71,9 +89,9 @@ def choose_message(target: Target, at: datetime | None, now: datetime) -> Schedu
     return message_for_slot(newest if at is None else floor_to_slot(at, target.interval_seconds), target)
 
 
-def warnings(target: Target, message: ScheduleMessage, now: datetime) -> Iterator[str]:
+def warnings(trial: Trial, now: datetime) -> Iterator[str]:
     """What makes the answer say less than it seems to."""
-    window = message.window
+    target, message, window = trial.target, trial.message, trial.message.window
     if window.end > now:
         yield f"this window is not over before {instant_text(window.end)}: its count is not final"
     elif seconds_until_due(message, target, now) > 0:
@@ -83,3 +101,5 @@ def warnings(target: Target, message: ScheduleMessage, now: datetime) -> Iterato
         yield 'the API can only say "now" (backfill = false): the answer is about now, not about this window'
     if target.timing_problem:
         yield target.timing_problem
+    if trial.windows and trial.windows.warning:
+        yield trial.windows.warning

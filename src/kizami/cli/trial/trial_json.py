@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kizami.cli.checks.windows import Outcome
 from kizami.cli.trial.shown_request import shown_headers, shown_url
 from kizami.cli.trial.toml_text import table_lines
 from kizami.cli.trial.trial import Trial
@@ -12,26 +13,37 @@ from kizami.core.answers.excerpts import excerpt, hidden, pretty_lines
 from kizami.core.answers.findings import Finding
 from kizami.core.blocking import problem, remedy
 from kizami.core.errors import ApiError
-from kizami.core.messages import MetricRecord, load_json
+from kizami.core.messages import MetricRecord, ScheduleMessage, load_json
 from kizami.core.slots import format_second
 from kizami.local.http.traced_request import HeaderPair
 
 
-def trial_fields(trial: Trial, table: Mapping[str, Any] | None) -> dict[str, Any]:
+def trial_fields(trial: Trial, table: Mapping[str, Any] | None, warnings: Sequence[str]) -> dict[str, Any]:
     """The steps; what did not come about is null."""
     failure = trial.outcome if isinstance(trial.outcome, ApiError) else None
-    window = trial.message.window
     return {
         "target": trial.target.name,
-        "window": {"from": format_second(window.start), "to": format_second(window.end)},
+        "window": _window_fields(trial.message),
         "request": _request_fields(trial),
         "answer": _answer_fields(trial),
         "found": [_finding_fields(each) for each in trial.findings],
         "records": [] if isinstance(trial.outcome, ApiError) else list(map(_record_fields, trial.outcome)),
         "failure": problem(failure) if failure else None,
         "remedy": remedy(failure, trial.target) if failure else None,
+        "windows": [_answered_fields(*each) for each in trial.windows.others] if trial.windows else [],
+        "warnings": list(warnings),
         "toml": "\n".join(table_lines(table)) if table else None,
     }
+
+
+def _window_fields(message: ScheduleMessage) -> dict[str, str]:
+    return {"from": format_second(message.window.start), "to": format_second(message.window.end)}
+
+
+def _answered_fields(message: ScheduleMessage, outcome: Outcome) -> dict[str, Any]:
+    failure = outcome if isinstance(outcome, ApiError) else None
+    records = [] if isinstance(outcome, ApiError) else list(map(_record_fields, outcome))
+    return {**_window_fields(message), "records": records, "failure": problem(failure) if failure else None}
 
 
 def _finding_fields(finding: Finding) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urljoin
 
+from kizami.cli.checks.windows import Outcome, values_text
 from kizami.cli.terminal.printing import instant_text
 from kizami.cli.terminal.tables import pad
 from kizami.cli.trial.shown_request import shown_headers, shown_url
@@ -16,7 +17,7 @@ from kizami.core.answers.numbers import plain_text
 from kizami.core.blocking import problem, remedy
 from kizami.core.collector import Response
 from kizami.core.errors import ApiError
-from kizami.core.messages import MetricRecord, load_json
+from kizami.core.messages import MetricRecord, ScheduleMessage, load_json
 
 _WIDTH = 10
 _TELLING = ("location", "retry-after", "www-authenticate", "link")  # headers of an answer that explain it
@@ -24,7 +25,7 @@ _TELLING = ("location", "retry-after", "www-authenticate", "link")  # headers of
 
 def trial_lines(trial: Trial, table: Mapping[str, Any] | None) -> Iterator[str]:
     """Every step, each beginning with its name."""
-    yield from _step("window", [window_text(trial)])
+    yield from _step("window", [window_text(trial.message)])
     yield from _step("request", [f"{trial.request.method} {shown_url(trial.request)}", *_sent(trial)])
     yield from _step("answer", _answer(trial))
     yield from _step("found", [hidden(str(finding)) for finding in trial.findings])
@@ -33,6 +34,9 @@ def trial_lines(trial: Trial, table: Mapping[str, Any] | None) -> Iterator[str]:
         yield from _step("remedy", [remedy(trial.outcome, trial.target)])
     else:
         yield from _step("record", list(map(record_text, trial.outcome)))
+        yield from _step(
+            "windows", [_answered(trial, *each) for each in trial.windows.others] if trial.windows else []
+        )
         yield from _step("toml", table_lines(table) if table else [])
 
 
@@ -41,10 +45,16 @@ def _step(name: str, lines: list[str]) -> Iterator[str]:
         yield f"{pad('' if number else name, _WIDTH)}{line}".rstrip()
 
 
-def window_text(trial: Trial) -> str:
+def window_text(message: ScheduleMessage) -> str:
     """The window that was asked for."""
-    window = trial.message.window
+    window = message.window
     return f"{instant_text(window.start)} to {instant_text(window.end)}"
+
+
+def _answered(trial: Trial, message: ScheduleMessage, outcome: Outcome) -> str:
+    """What the API says of another window, for comparison."""
+    said = problem(outcome) if isinstance(outcome, ApiError) else values_text(trial.target, outcome)
+    return f"{window_text(message)}: {said}"
 
 
 def record_text(record: MetricRecord) -> str:

@@ -32,6 +32,7 @@ _COLUMNS = (("", False), ("check", False), ("finding", False), ("remedy", False)
 def command(as_json: bool, config: Path | None, database: Path) -> int:
     """Check the clock, SQLite, the database's file, the mock API's port and receivers, and ask every target once.
 
+    A target is asked up to two more times, to see whether its answer depends on the window.
     Each line has a finding and, where something is wrong, a remedy. Exit code 5 if a check failed.
     """
     checks = list(_examine(load_config(config).config, database))

@@ -53,6 +53,8 @@ def command(
 ) -> int:
     """Ask the target NAME once and show the request, the answer, where its value stands and what would be stored.
 
+    Up to two more requests show whether the answer depends on the window.
+
     The options change what kizami.toml says of it for this one time, or describe a target of their own
     (--url). Nothing is stored. Secrets are shown as ••••.
     """
@@ -67,12 +69,13 @@ def command(
     message = choose_message(stated.target, read_time(at, asked, "--at") if at else None, now)
     with _mock_if_needed(stated.target):
         trial = run_trial(stated.target, message, now)
+    warned = list(warnings(trial, now))
     if as_json:
-        print_json(trial_fields(trial, stated.table))
+        print_json(trial_fields(trial, stated.table, warned))
     else:
         for line in trial_lines(trial, stated.table):
             click.echo(line)
-    for warning in warnings(stated.target, message, now):
+    for warning in warned:
         say(f"warning: {warning}")
     return _tell(trial.outcome)
 

@@ -1,8 +1,10 @@
-"""One request with all that went over the wire, as `kizami try` shows it: asked just as the daemon asks."""
+"""Requests with all that went over the wire, as `kizami try` shows them: sent just as the daemon sends them."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import pycurl
@@ -50,16 +52,27 @@ def _pairs(data: bytes) -> list[HeaderPair]:
     return [(name, value.strip()) for name, colon, value in split if colon and " " not in name]
 
 
-def ask_traced(request: Request, target: Target) -> TracedRequest:
-    """Send the target's request; ConfigurationError if one of its secrets cannot be read."""
+@contextmanager
+def tracing(target: Target) -> Iterator[Callable[[Request], TracedRequest]]:
+    """A function that sends a request of the target, for the length of a `with`.
+
+    ConfigurationError if one of its secrets cannot be read; KeyboardInterrupt after Ctrl-C.
+    """
     wire = _Wire()
     with noted_interrupts() as interrupts, Requester(Fetcher()) as requester:
         (access,) = requester.read_accesses([target])
         access.profile = replace(access.profile, trace=wire.note)
-        started = time.monotonic()
-        requester.start(request.url, access, None, request.body)
-        finished: list[Finished] = []
-        while not finished and not interrupts:
-            finished = requester.wait(LOOK_SECONDS)
-        seconds = time.monotonic() - started
-    return TracedRequest(tuple(wire.sent), tuple(wire.received), finished[0].outcome, seconds)
+
+        def ask(request: Request) -> TracedRequest:
+            wire.sent, wire.received = [], []
+            started = time.monotonic()
+            requester.start(request.url, access, None, request.body)
+            finished: list[Finished] = []
+            while not finished:
+                if interrupts:
+                    raise KeyboardInterrupt
+                finished = requester.wait(LOOK_SECONDS)
+            seconds = time.monotonic() - started
+            return TracedRequest(tuple(wire.sent), tuple(wire.received), finished[0].outcome, seconds)
+
+        yield ask

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
+from threading import Lock
 from types import SimpleNamespace
 
 import pytest
 
 from fakes.authority import Authority
 from fakes.fault_server import (
+    Exchange,
     FaultServer,
     another_window,
     answer,
@@ -32,6 +35,7 @@ from kizami.cli.exit_codes import CHECK_FAILED, CONFIGURATION, OK
 from kizami.core.access.auth import OAuth2Auth
 from kizami.core.access.tls import Tls
 from kizami.core.answers.answer import Answer
+from kizami.core.answers.values import Expression
 from kizami.core.requests.query import Query
 from kizami.core.targets.references import SecretReference
 from kizami.core.targets.target import Target
@@ -172,7 +176,7 @@ class TestTargets:
         authority = Authority(tmp_path)
         old = authority.sign("old", lasts=timedelta(days=-1))
         tls = Tls(str(authority.file), str(old.cert), str(old.key))
-        with FaultServer(answer(), tls=authority.serve(authority.sign("server"))) as server:
+        with FaultServer(answer(), then=answer(0), tls=authority.serve(authority.sign("server"))) as server:
             first, second = check_targets([Target(name="calls", url=server.url, lag_seconds=5, tls=tls)], NOW)
         assert (first.name, first.health, first.remedy) == ("tls.cert of calls", Health.FAILED, "renew it")
         assert second.health is Health.OK
@@ -190,10 +194,11 @@ class TestTargets:
     ) -> None:
         monkeypatch.setenv("API_TOKEN", "hunter2")
         headers = {"Authorization": SecretReference("env", "API_TOKEN")}
-        with FaultServer(answer(4)) as server:
+        with FaultServer(answer(4), then=answer(0)) as server:
             check = asked_once(Target(name="calls", url=server.url, lag_seconds=5, headers=headers))
         assert (check.health, check.finding.split(" in ")[0]) == (Health.OK, "count 4")
-        (request,) = server.requests
+        request, another = server.requests
+        assert another.headers["authorization"] == "hunter2"
         assert request.query == {"from": ["2025-12-02T10:23:00Z"], "to": ["2025-12-02T10:23:05Z"]}
         assert request.headers["authorization"] == "hunter2"
 
@@ -204,11 +209,11 @@ class TestTargets:
             "body": '{"to": "{to-1s:iso_ms}"}',
             "method": "POST",
         }
-        with FaultServer(raw(b'{"count": 4}')) as server:
+        with FaultServer(raw(b'{"count": 4}'), then=raw(b'{"count": 0}')) as server:
             url = f"{server.url}/v1/{{from:%Y}}"
             check = asked_once(Target("calls", url, "", lag_seconds=5, answer=Answer(), **target))  # type: ignore[arg-type]
         assert (check.health, check.finding.split(" in ")[0]) == (Health.OK, "count 4")
-        (request,) = server.requests
+        request, _ = server.requests
         assert (request.method, request.target) == ("POST", "/v1/2025?at=1764670980&key=hunter2")
         assert (request.headers["content-type"], request.body) == (
             "application/json",
@@ -234,11 +239,79 @@ class TestTargets:
         assert server.requests == []
 
     def test_a_real_api_that_is_asked_too_early_is_a_warning(self) -> None:
-        with FaultServer(answer()) as server:
+        with FaultServer(answer(), then=answer(0)) as server:
             check = asked_once(Target(name="calls", url=server.url, lag_seconds=0))
         assert check.health is Health.WARNING
         assert check.finding.startswith("lag 0s is shorter than the interval")
         assert check.remedy == 'set lag = "5s" or more'
+
+
+class TestOtherWindows:
+    def test_an_api_that_ignores_the_window_is_a_warning(self, kizami: Command) -> None:
+        with FaultServer(answer(789)) as server:
+            configure(server.url)
+            found = kizami("doctor", "--json")
+        *_, check = found.json["checks"]
+        assert (found.code, check["check"], check["health"]) == (OK, "target calls", "warning")
+        assert check["finding"] == (
+            "count 789 in this window, a year ahead and over a day earlier: the API seems to ignore the window"
+        )
+        assert check["remedy"].startswith("check the filter's parameter names: compare those with {from} and {to}")
+
+    def test_several_values_are_all_named(self) -> None:
+        expressions = (("a", Expression(("a",))), ("b", Expression(("b",))))
+        with FaultServer(raw(b'{"a": 7, "b": 0}')) as server:
+            check = asked_once(Target("calls", server.url, lag_seconds=5, answer=Answer(values=expressions)))
+        assert check.finding.startswith("a 7, b 0 in this window, ")
+
+    def test_one_that_is_asked_too_early_as_well_has_both_warnings(self) -> None:
+        with FaultServer(answer()) as server:
+            checks = list(check_targets([Target(name="calls", url=server.url, lag_seconds=0)], NOW))
+        assert [(check.health, check.finding.partition(" ")[0]) for check in checks] == [
+            (Health.WARNING, "lag"),
+            (Health.WARNING, "count"),
+        ]
+
+    def test_a_host_is_asked_for_other_windows_one_after_the_other(self) -> None:
+        now_there = Lock()
+        overlaps: list[str] = []
+
+        def count(exchange: Exchange) -> None:
+            if exchange.request.query["from"][0] < "2026":
+                answer(7)(exchange)
+                return
+            if not now_there.acquire(blocking=False):
+                overlaps.append(exchange.request.target)
+                return
+            exchange.stopping.wait(0.01)
+            now_there.release()
+            answer(0)(exchange)
+
+        with FaultServer(count) as server:
+            targets = [Target(name=f"calls{number}", url=server.url, lag_seconds=5) for number in range(20)]
+            checks = list(check_targets(targets, NOW))
+        assert [check.health for check in checks] == [Health.OK] * 20
+        assert (overlaps, len(server.requests)) == ([], 40)
+
+    def test_a_host_that_has_answered_429_is_asked_for_no_more_windows(self) -> None:
+        def count(exchange: Exchange) -> None:
+            (answer(7) if exchange.request.query["from"][0] < "2026" else status(429))(exchange)
+
+        with FaultServer(count) as server:
+            targets = [Target(name=f"calls{number}", url=server.url, lag_seconds=5) for number in range(20)]
+            *checks, rest = check_targets(targets, NOW)
+        assert [check.health for check in checks] == [Health.OK] * 20
+        assert len(server.requests) == 21
+        assert rest.finding == "20 targets not asked for other windows: the host answered 429"
+        assert (rest.health, rest.remedy) == (Health.OK, "`kizami try NAME` asks for those of one")
+
+    def test_of_many_targets_of_a_host_a_hundred_are_looked_at(self) -> None:
+        with FaultServer(answer(7), then=answer(7)) as server:
+            targets = [Target(name=f"calls{number}", url=server.url, lag_seconds=5) for number in range(103)]
+            *checks, rest = check_targets(targets, NOW)
+        assert Counter(check.health for check in checks) == {Health.WARNING: 100, Health.OK: 3}
+        assert len(server.requests) == 303
+        assert rest.finding.startswith("3 targets not asked for other windows: ")
 
 
 class TestMachine:

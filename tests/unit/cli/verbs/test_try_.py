@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from base64 import b64encode
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from fakes.proxy_server import ProxyServer
 from fakes.tokens import TokenedApi
 from kizami.cli.exit_codes import CONFIGURATION, FAILURE, OK, UNREACHABLE, USAGE
 from kizami.cli.main import kizami as group
+from kizami.core.slots import parse_instant
 from kizami.mock_api import service
 from programs.command import Command
 from programs.local_processes import hold_port
@@ -39,11 +42,11 @@ def configure(url: str, settings: str = "", name: str = "calls") -> None:
 
 class TestATargetOfTheFile:
     def test_every_step_is_shown(self, kizami: Command) -> None:
-        with FaultServer(answer(12)) as server:
+        with FaultServer(answer(12), then=answer(0)) as server:
             configure(server.url)
             found = kizami("try", "calls", "--at", AT)
         window = "from=2025-12-02T10%3A23%3A05Z&to=2025-12-02T10%3A23%3A10Z"
-        head, tail = found.out.splitlines()[:2], found.out.splitlines()[-2:]
+        head, tail = found.out.splitlines()[:2], found.out.splitlines()[-3:-1]
         assert head == [
             "window    2025-12-02T10:23:05Z to 2025-12-02T10:23:10Z",
             f"request   GET {server.url}/response_count?{window}",
@@ -52,14 +55,16 @@ class TestATargetOfTheFile:
         assert "\nanswer    200 in " in found.out
         assert '            "count": 12\n' in found.out
         assert tail == ["found     count is 12", "record    calls  2025-12-02T10:23:05Z  12"]
+        assert re.fullmatch(r"windows   \S+Z to \S+Z: count 0", found.out.splitlines()[-1])
         assert (found.code, found.err) == (OK, "kizami: this record would be stored; nothing was\n")
         assert not list(Path().glob("*.db"))
 
     def test_of_several_values_every_record_is_shown(self, kizami: Command) -> None:
-        with FaultServer(raw(b'{"a": 3, "list": [1, 2]}')) as server:
+        several = raw(b'{"a": 3, "list": [1, 2]}')
+        with FaultServer(several, status(404), several, then=status(404)) as server:
             configure(server.url, 'values = { a = "/a", n = "length(/list)" }')
             found, document = kizami("try", "--at", AT), kizami("try", "--at", AT, "--json").json
-        assert found.out.splitlines()[-2:] == [
+        assert found.out.splitlines()[-3:-1] == [
             "record    calls/a  2025-12-02T10:23:05Z  3",
             "          calls/n  2025-12-02T10:23:05Z  2",
         ]
@@ -183,13 +188,13 @@ class TestWhoAsks:
 
 class TestATargetOfTheOptions:
     def test_a_url_is_enough(self, kizami: Command) -> None:
-        with FaultServer(raw(b"41", X_Total="42")) as server:
+        with FaultServer(raw(b"41", X_Total="42"), then=raw(b"0", X_Total="0")) as server:
             found = kizami(
                 *("try", "--url", f"{server.url}/n?since={{from:unix}}", "--count", "header:X-Total"),
                 *("--header", "X-Key=env:TOKEN", "--body", "since {to}", "--method", "PUT"),
             )
         assert found.code == OK
-        (seen,) = server.requests
+        seen, _ = server.requests
         assert (seen.method, seen.headers["x-key"], seen.body[:9]) == ("PUT", SECRET, b"since 202")
         assert "X-Total: 42\n" in found.out
         assert "found     header:X-Total is 42\n" in found.out
@@ -310,7 +315,7 @@ class TestWindows:
         assert found.err.startswith("kizami: warning: this window is not over before ")
 
     def test_so_is_one_whose_lag_is_not_over(self, kizami: Command) -> None:
-        with FaultServer(answer()) as server:
+        with FaultServer(answer(), answer(0), answer(), then=answer(0)) as server:
             configure(server.url, 'lag = "31d"')
             assert "a lag after it begins: its count may not be" in kizami("try", "--at", "-1h").err
             assert "warning" not in kizami("try").err
@@ -322,6 +327,79 @@ class TestWindows:
             assert "warning" not in kizami("try").err
 
 
+class TestOtherWindows:
+    """Whether the answer depends on the window."""
+
+    def test_an_api_that_ignores_the_window_is_a_warning_in_one_line(self, kizami: Command) -> None:
+        with FaultServer(answer(789)) as server:
+            configure(server.url)
+            found, as_json = kizami("try", "--at", AT), kizami("try", "--at", AT, "--json")
+        warning = (
+            "calls: count 789 in this window, a year ahead and over a day earlier: the API seems to ignore "
+            "the window; check the filter's parameter names: compare those with {from} and {to} with the "
+            "documents of the API"
+        )
+        assert found.err.splitlines()[0] == f"kizami: warning: {warning}"
+        assert (found.code, as_json.code) == (OK, OK)
+        assert as_json.json["warnings"] == [warning]
+        assert [each["records"][0]["count"] for each in as_json.json["windows"]] == [789, 789]
+
+    def test_a_year_ahead_is_asked_for_then_more_than_a_day_before_at_another_minute(
+        self, kizami: Command
+    ) -> None:
+        with FaultServer(answer(789)) as server:
+            configure(server.url)
+            kizami("try", "--at", AT)
+        asked, ahead, before = [parse_instant(seen.query["from"][0]) for seen in server.requests]
+        assert ahead > datetime.now(UTC) + timedelta(days=364)
+        assert asked - before == timedelta(days=1, minutes=7)
+
+    @pytest.mark.parametrize(
+        ("behaviours", "settings", "requests"),
+        [
+            ([answer(0)], "", 1),
+            ([answer(7), answer(0)], "", 2),
+            ([answer(7), status(400)], "", 2),
+            ([answer(7), status(429)], "", 2),
+            ([answer(7), html], "", 2),
+            ([answer(7), answer(7), answer(8)], "", 3),
+            ([answer(7), answer(7), status(400)], "", 3),
+            ([answer(7)], "backfill = false", 1),
+            ([status(500)], "", 1),
+        ],
+    )
+    def test_what_is_no_such_api_costs_few_requests_and_is_no_warning(
+        self, kizami: Command, behaviours: list[faults.Behaviour], settings: str, requests: int
+    ) -> None:
+        with FaultServer(*behaviours) as server:
+            configure(server.url, settings)
+            found = kizami("try")
+        assert len(server.requests) == requests
+        assert "warning" not in found.err
+
+    def test_a_failure_there_is_told_and_changes_nothing_else(self, kizami: Command) -> None:
+        with FaultServer(answer(7), status(400), answer(7), then=status(400)) as server:
+            configure(server.url)
+            found, document = kizami("try"), kizami("try", "--json").json
+        assert found.code == OK
+        assert re.search(r"^windows   \S+Z to \S+Z: status 400, expected 200$", found.out, re.MULTILINE)
+        assert [each["failure"] for each in document["windows"]] == ["status 400, expected 200"]
+        assert document["warnings"] == []
+
+    def test_a_token_is_fetched_once_for_all_of_them(
+        self, kizami: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        api = TokenedApi()
+        monkeypatch.setenv("TOKEN", api.secret)
+        with api.server() as server:
+            client = f'token_url = "{server.url}/token", client_id = "me", client_secret = "env:TOKEN"'
+            configure(server.url, f"auth = {{ oauth2 = {{ {client} }} }}")
+            kizami("try")
+        asked = [seen.target.partition("?")[0] for seen in server.requests]
+        assert asked.count("/token") == 1
+        assert len(asked) > 2
+
+
 def test_the_mock_api_is_served_for_it(kizami: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     with hold_port() as port:
         monkeypatch.setattr(service, "DEFAULT_PORT", port)
@@ -329,7 +407,8 @@ def test_the_mock_api_is_served_for_it(kizami: Command, monkeypatch: pytest.Monk
         monkeypatch.setattr("kizami.core.targets.target.MOCK_API_URL", url)
         configure(url, 'lag = "0s"')
         found = kizami("try", "--at", AT)
-    assert (found.code, found.out.splitlines()[-2]) == (OK, "found     count is 1")
+    assert (found.code, "\nfound     count is 1\n" in found.out) == (OK, True)
+    assert "warning: calls: count" not in found.err
 
 
 def test_a_provisional_answer_is_not_the_answer(kizami: Command) -> None:

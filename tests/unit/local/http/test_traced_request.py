@@ -9,13 +9,14 @@ from kizami.core.collector import Response, plan_request
 from kizami.core.errors import ApiUnreachable
 from kizami.core.sender import message_for_slot
 from kizami.core.targets.target import Target
-from kizami.local.http.traced_request import TracedRequest, ask_traced
+from kizami.local.http.traced_request import TracedRequest, tracing
 
 SLOT = datetime(2025, 12, 2, 10, 23, tzinfo=UTC)
 
 
 def traced(target: Target) -> TracedRequest:
-    return ask_traced(plan_request(message_for_slot(SLOT, target), target), target)
+    with tracing(target) as ask:
+        return ask(plan_request(message_for_slot(SLOT, target), target))
 
 
 def test_what_is_told_is_what_the_server_got() -> None:
