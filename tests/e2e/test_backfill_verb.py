@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import pytest
 from fakes.fault_server import FaultServer, answer, hang_before_headers, status
 from kizami.cli.exit_codes import CONFIGURATION, FAILURE, INTERRUPTED, OK
 from kizami.core.coverage import Span, count_slots
-from kizami.local.daemon_lock import daemon_pid
+from kizami.local.daemon_lock import BACKFILL, UP, daemon_pid, lock_holder, sole_daemon
 from kizami.local.store.missing import find_missing
 from kizami.local.store.reader import Reader
 from kizami.mock_api.server import MockServer
@@ -144,6 +145,40 @@ def test_interrupted_it_says_how_to_go_on(tmp_path: Path) -> None:
     assert "Traceback" not in words
     assert missing(tmp_path) == 0  # all of it is on the queue
     assert stored(tmp_path) == KEPT
+
+
+def test_what_finds_the_database_in_use_names_the_command_and_process_that_use_it(tmp_path: Path) -> None:
+    make_database(tmp_path / "kizami.db", {"calls": range(KEPT)})
+    with FaultServer(hang_before_headers) as server:
+        configure(tmp_path, server.url)
+        assert run_process("backup", "copy.db", cwd=tmp_path).code == OK
+        with running(tmp_path, "backfill", "--gaps", *HOUR) as first:
+            wait_for(lambda: server.requests, "the first request")
+            assert lock_holder(tmp_path / "kizami.db") == (first.pid, BACKFILL)
+            held = f"kizami: kizami.db: `kizami backfill` (pid {first.pid}) already works on it; stop it "
+            up = run_process("up", "--no-dashboard", cwd=tmp_path)
+            restore = run_process("restore", "copy.db", cwd=tmp_path)
+            assert (up.code, up.err) == (FAILURE, f"{held}or use another --database\n")
+            assert (restore.code, restore.err) == (FAILURE, f"{held.removesuffix(' ')}, then restore\n")
+            daemon = run_process("status", "--json", cwd=tmp_path).json["daemon"]
+            assert (daemon["running"], daemon["pid"]) == (False, None)
+            with running(tmp_path, "backfill", "--gaps", *HOUR) as second:
+                assert second.stderr is not None
+                assert "the running `kizami backfill` collects them" in second.stderr.readline()
+                first.kill()
+                assert "`kizami backfill` has ended; what is queued stays queued" in second.stderr.read()
+
+
+@pytest.mark.parametrize("command", [UP, "kizami restore"])
+def test_a_backfill_waits_for_a_daemon_and_not_for_a_restore(home: Path, command: str) -> None:
+    with sole_daemon(home / "kizami.db", command), running(home, "backfill", "--gaps", *HOUR) as process:
+        assert process.stderr is not None
+        said = process.stderr.readline()
+    words = {
+        UP: "the running `kizami up` collects them",
+        "kizami restore": f"`kizami restore` (pid {os.getpid()}) already works on it",
+    }
+    assert words[command] in said
 
 
 def test_a_secret_that_is_not_there_is_one_line(home: Path) -> None:

@@ -1,4 +1,7 @@
-"""One daemon per database: a lock that the operating system drops when its holder dies, however it dies."""
+"""One process works on a database: a lock that the system drops when its holder dies, however it dies.
+
+`kizami up`, `kizami backfill` without a daemon, and `kizami restore` take it; the file says which of them has it.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +11,48 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from kizami.core.errors import StoreError
 from kizami.local.store.database import beside, mode_of
 
 _ENDING = "-lock"
 _PATIENCE_SECONDS = 0.05
+_LONGEST_ENTRY = 100
+
+UP, BACKFILL, RESTORE = "kizami up", "kizami backfill", "kizami restore"
+
+
+class Holder(NamedTuple):
+    """The process that holds the lock; 0 or "" for what the lock file does not say."""
+
+    pid: int
+    command: str
+
+    def __str__(self) -> str:
+        return f"{f'`{self.command}`' if self.command else 'a process'} (pid {self.pid or 'unknown'})"
 
 
 class AlreadyRunning(StoreError):
-    """Somebody else works on the database."""
+    """Another process works on the database."""
+
+    def __init__(self, database: Path, holder: Holder, remedy: str = "") -> None:
+        self.holder = holder
+        what = remedy or "stop it or use another --database"
+        super().__init__(f"{database}: {holder} already works on it; {what}")
 
 
 @contextmanager
-def sole_daemon(database: Path) -> Iterator[None]:
+def sole_daemon(database: Path, command: str) -> Iterator[None]:
     """Hold the daemon's lock of `database` for the length of a `with`; AlreadyRunning names the one that has it.
 
-    The file beside the database stays: removing it would let a third daemon lock a new file of the same name.
+    `command` is the name under which other processes report it. The file beside the database stays: removing it
+    would let a third process lock a new file of the same name.
     """
     with open_lock_file(database, _ENDING) as handle:
         _lock(handle, database)
         os.ftruncate(handle, 0)
-        os.pwrite(handle, b"%d\n" % os.getpid(), 0)
+        os.pwrite(handle, f"{os.getpid()} {command}\n".encode(), 0)
         yield
 
 
@@ -50,7 +73,7 @@ def open_lock_file(database: Path, ending: str) -> Iterator[int]:
         os.close(handle)
 
 
-def daemon_pid(database: Path) -> int | None:
+def lock_holder(database: Path) -> Holder | None:
     """The process that works on `database`, if there is one; nothing is made or changed."""
     try:
         handle = os.open(beside(database, _ENDING), os.O_RDONLY | os.O_CLOEXEC)
@@ -60,28 +83,31 @@ def daemon_pid(database: Path) -> int | None:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return None
     except BlockingIOError:
-        holder = _holder(handle)
-        return int(holder) if holder.isdecimal() else None
+        return _holder(handle)
     finally:
         os.close(handle)
 
 
-def _holder(handle: int) -> str:
-    return os.pread(handle, 20, 0).decode("ascii", "replace").strip()
+def daemon_pid(database: Path) -> int | None:
+    """The process of the `kizami up` that works on `database`, if there is one."""
+    holder = lock_holder(database)
+    return holder.pid or None if holder and holder.command == UP else None
+
+
+def _holder(handle: int) -> Holder:
+    pid, _, command = os.pread(handle, _LONGEST_ENTRY, 0).decode("ascii", "replace").strip().partition(" ")
+    return Holder(int(pid) if pid.isdecimal() else 0, command)
 
 
 def _lock(handle: int, database: Path) -> None:
     try:
         _lock_patiently(handle)
     except BlockingIOError:
-        holder = _holder(handle) or "unknown"
-        raise AlreadyRunning(
-            f"{database}: `kizami up` already works on it (pid {holder}); stop that one or use another --database"
-        ) from None
+        raise AlreadyRunning(database, _holder(handle)) from None
 
 
 def _lock_patiently(handle: int) -> None:
-    """A second try, because `daemon_pid` holds the lock for an instant."""
+    """A second try, because `lock_holder` holds the lock for an instant."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -14,7 +14,7 @@ from kizami.core.coverage import Span
 from kizami.core.errors import ConfigurationError, StoreError
 from kizami.core.logs import use_logs
 from kizami.core.slots import shorten
-from kizami.local.daemon_lock import AlreadyRunning, daemon_pid
+from kizami.local.daemon_lock import RESTORE, AlreadyRunning, Holder, lock_holder
 from kizami.local.engine.options import Options
 
 _RESTART_SECONDS = 10.0  # a daemon that is gone for longer is not being started again
@@ -31,21 +31,21 @@ class LocalWorker:
 
 
 class OtherProcess:
-    """The daemon; nothing is known of it but that it runs, and what it does to the queue."""
+    """The daemon or another backfill; nothing is known of it but that it runs, and what it does to the queue."""
 
-    words = "the running `kizami up` collects them"
-
-    def __init__(self, database: Path) -> None:
+    def __init__(self, database: Path, holder: Holder) -> None:
+        self.words = f"the running `{holder.command}` collects them"
+        self._command = holder.command
         self._database = database
         self._seen = time.monotonic()
 
     def check(self) -> None:
         """It minds its own failures, but one that has ended collects nothing."""
-        if daemon_pid(self._database) is not None:
+        if lock_holder(self._database) is not None:
             self._seen = time.monotonic()
         elif time.monotonic() - self._seen > _RESTART_SECONDS:
-            words = "`kizami up` has ended; what is queued stays queued, and the same command goes on from here"
-            raise StoreError(f"{self._database}: {words}")
+            words = "what is queued stays queued, and the same command goes on from here"
+            raise StoreError(f"{self._database}: `{self._command}` has ended; {words}")
 
 
 @contextmanager
@@ -63,8 +63,10 @@ def local_worker(
         _serve_mock(stack, config)
         try:
             process: Drain | OtherProcess = stack.enter_context(Drain.of(database, config, options))
-        except AlreadyRunning:
-            process = OtherProcess(database)
+        except AlreadyRunning as error:
+            if error.holder.command == RESTORE:
+                raise
+            process = OtherProcess(database, error.holder)
         else:
             _require_targets(config, metrics)
             use_logs(logging.WARNING)  # a target that fails is worth a line beside the progress

@@ -15,7 +15,7 @@ from kizami.core.epoch import to_ms, to_seconds
 from kizami.core.errors import StoreError
 from kizami.core.messages import MetricRecord
 from kizami.core.ports import PutOutcome
-from kizami.local.daemon_lock import AlreadyRunning, sole_daemon
+from kizami.local.daemon_lock import UP, AlreadyRunning, sole_daemon
 from kizami.local.store import database
 from kizami.local.store.database import LOG_BYTES, open_database
 from kizami.local.store.schema import MIGRATIONS
@@ -207,7 +207,7 @@ def test_an_empty_file_and_a_link_to_nothing_are_filled(tmp_path: Path) -> None:
 def test_one_daemon_works_on_a_database_by_whatever_name(tmp_path: Path) -> None:
     link = tmp_path / "link.db"
     link.symlink_to(tmp_path / "kizami.db")
-    with sole_daemon(tmp_path / "kizami.db"), pytest.raises(AlreadyRunning), sole_daemon(link):
+    with sole_daemon(tmp_path / "kizami.db", UP), pytest.raises(AlreadyRunning), sole_daemon(link, UP):
         pass
 
 

@@ -32,7 +32,7 @@ from kizami.core.logs import use_logs
 from kizami.core.targets.target import MOCK_API_URL, Target
 from kizami.local.alerts.watch import AlertWatch
 from kizami.local.copies.scheduled_backups import ScheduledBackups
-from kizami.local.daemon_lock import sole_daemon
+from kizami.local.daemon_lock import UP, sole_daemon
 from kizami.local.engine.loop import Engine
 from kizami.local.engine.options import Options
 from kizami.local.store.database import require_intact
@@ -92,7 +92,7 @@ def command(
     settings = load_config(config)
     targets = settings.config.enabled_targets
     with ExitStack() as stack:
-        stack.enter_context(sole_daemon(database))
+        stack.enter_context(sole_daemon(database, UP))
         require_intact(database)
         if mock or (mock is None and is_needed(settings.config)):
             _serve_mock(stack)

@@ -14,7 +14,7 @@ from kizami.core.errors import InvalidInput, StoreError
 from kizami.local.copies.backup import count_records
 from kizami.local.copies.copying import Progress, copy_pages, require_sound
 from kizami.local.copies.placing import part_of, put_in_place
-from kizami.local.daemon_lock import AlreadyRunning, sole_daemon
+from kizami.local.daemon_lock import RESTORE, AlreadyRunning, sole_daemon
 from kizami.local.store.database import (
     beside,
     is_foreign,
@@ -82,10 +82,9 @@ def _without_daemon(database: Path) -> ExitStack:
     """The daemon's lock, so that none starts meanwhile."""
     stack = ExitStack()
     try:
-        stack.enter_context(sole_daemon(database))
+        stack.enter_context(sole_daemon(database, RESTORE))
     except AlreadyRunning as error:
-        problem = str(error).partition(";")[0]
-        raise AlreadyRunning(f"{problem}; stop that one, then restore") from None
+        raise AlreadyRunning(database, error.holder, "stop it, then restore") from None
     return stack
 
 

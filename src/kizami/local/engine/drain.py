@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kizami.core.config import Config
-from kizami.local.daemon_lock import sole_daemon
+from kizami.local.daemon_lock import BACKFILL, sole_daemon
 from kizami.local.engine.loop import Engine
 from kizami.local.engine.options import Options
 from kizami.platform.clock import SystemClock
@@ -28,8 +28,8 @@ class Drain:
     @classmethod
     @contextmanager
     def of(cls, path: Path, config: Config, options: Options) -> Iterator[Drain]:
-        """At work for the length of a `with`, as the only one; AlreadyRunning if a daemon is."""
-        with sole_daemon(path):
+        """At work for the length of a `with`, as the only one; AlreadyRunning if another process is."""
+        with sole_daemon(path, BACKFILL):
             drain = cls(path, config, options)
             drain._thread.start()
             try:

@@ -10,7 +10,7 @@ import pytest
 from kizami.cli.backup_options import BackupFlags
 from kizami.cli.exit_codes import FAILURE, OK, USAGE
 from kizami.core.config import BackupPlan, parse_config
-from kizami.local.daemon_lock import sole_daemon
+from kizami.local.daemon_lock import UP, sole_daemon
 from kizami.platform.clock import SystemClock
 from programs.command import Command
 from samples.database import at, make_database
@@ -74,11 +74,11 @@ def test_a_restore_says_what_is_caught_up_with_and_what_is_older(kizami: Command
 
 def test_a_restore_while_a_daemon_runs_is_refused(kizami: Command) -> None:
     kizami("backup", "copy.db")
-    with sole_daemon(Path("kizami.db")):
+    with sole_daemon(Path("kizami.db"), UP):
         found = kizami("restore", "copy.db")
     assert (found.code, found.out) == (FAILURE, "")
-    assert "already works on it" in found.err
-    assert found.err.endswith("; stop that one, then restore\n")
+    assert "`kizami up` (pid " in found.err
+    assert found.err.endswith("; stop it, then restore\n")
 
 
 def test_flags_win_over_the_file() -> None:

@@ -15,7 +15,7 @@ import pytest
 from kizami.core.errors import InvalidInput, KizamiError, StoreError
 from kizami.local.copies.backup import make_backup
 from kizami.local.copies.restore import restore_backup
-from kizami.local.daemon_lock import sole_daemon
+from kizami.local.daemon_lock import UP, sole_daemon
 from kizami.local.store.database import open_database
 from kizami.local.store.reader import Reader
 from samples.database import T0, at, make_database
@@ -135,7 +135,7 @@ def test_what_is_no_good_backup_changes_nothing(
 
 
 def test_it_is_refused_while_a_daemon_runs(database: Path, backup: Path) -> None:
-    with sole_daemon(database), pytest.raises(StoreError, match=r"already works on it \(pid \d+\); stop that one"):
+    with sole_daemon(database, UP), pytest.raises(StoreError, match=r"\(pid \d+\) already works on it; stop it"):
         restore_backup(backup, database, NOW)
     assert slots(database) == 500
 
