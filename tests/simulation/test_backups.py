@@ -159,7 +159,7 @@ while True:
     what = "replace" if what == "backup" else what
     act()  # whatever was left is in nobody's way
     what = sys.argv[2]
-    assert not list(work.glob("*.part")) and not list(work.glob(".*.part")), before
+    assert not [path for path in work.iterdir() if ".part" in path.name], before
     limit = before
     if ended == 0:
         break

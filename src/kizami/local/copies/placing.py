@@ -10,19 +10,23 @@ from pathlib import Path
 
 from kizami.local.store.database import beside, sync_directory
 
-_PART = re.compile(r"\..+\.(\d+)\.part", re.DOTALL)
+_ENDING = ".kizami.part"  # which no other program gives a file: what has it may be removed
 _SIDE_FILES = ("", "-journal", "-wal", "-shm")
+_PART = re.compile(rf"\..+\.(\d+){re.escape(_ENDING)}(?:{'|'.join(_SIDE_FILES)})", re.DOTALL)
+_in_use: set[Path] = set()  # of this process: one that was killed may have had the same id, as in a container
 
 
 @contextmanager
 def part_of(path: Path) -> Iterator[Path]:
     """Where to make the file of that name; whatever is there at the end of the `with` is removed."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    remove_leftovers(path.parent, path.name)
+    part = path.with_name(f".{path.name}.{os.getpid()}{_ENDING}")
+    remove_leftovers(path.parent)
+    _in_use.add(part)
     try:
         yield part
     finally:
         remove_with_side_files(part)
+        _in_use.discard(part)
 
 
 def remove_with_side_files(path: Path) -> None:
@@ -32,16 +36,20 @@ def remove_with_side_files(path: Path) -> None:
             beside(path, ending).unlink()
 
 
-def remove_leftovers(directory: Path, of_name: str = "") -> None:
-    """Remove the parts, of files of that name or of all, that processes have left which were killed."""
+def remove_leftovers(directory: Path) -> None:
+    """Remove the parts, and what SQLite put beside them, that killed processes have left in a directory."""
     with suppress(OSError):
-        for each in directory.glob(f".{of_name or '*'}.*.part"):
+        for each in directory.glob(f".*{_ENDING}*"):
             match = _PART.fullmatch(each.name)
-            if match and not _is_running(int(match[1])):
-                remove_with_side_files(each)
+            if match and not _is_at_work(int(match[1]), each):
+                with suppress(OSError):
+                    each.unlink()
 
 
-def _is_running(pid: int) -> bool:
+def _is_at_work(pid: int, file: Path) -> bool:
+    """Return True if the process that makes this part, or what is beside it, still runs."""
+    if pid == os.getpid():
+        return any(file.name.startswith(part.name) for part in _in_use if part.parent == file.parent)
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

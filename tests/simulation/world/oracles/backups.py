@@ -12,7 +12,7 @@ from kizami.local.copies.copying import require_sound
 from kizami.local.copies.rotation import backups_in, dated
 from simulation.world.oracle import Oracle, Slot, Violation, read_records
 
-_PART = re.compile(r"\.(.+)\.\d+\.part")  # under which a backup is made, until it is whole
+_PART = re.compile(r"\.(.+)\.\d+\.kizami\.part")  # under which a backup is made, until it is whole
 
 
 class BackupOracle:

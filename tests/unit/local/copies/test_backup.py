@@ -167,8 +167,13 @@ def _after_commit(
 
 
 def test_what_a_killed_one_has_left_is_removed_by_the_next(database: Path, tmp_path: Path) -> None:
-    (tmp_path / ".copy.db.999999999.part").write_bytes(b"half")
-    alive = tmp_path / f".copy.db.{os.getppid()}.part"
-    alive.write_bytes(b"half")
+    for pid in (999_999_999, os.getpid()):  # a process in a container has the id of the one before
+        for name in (f".copy.db.{pid}", f".copy-of-yesterday.db.{pid}"):
+            for ending in ("", "-journal", "-wal", "-shm"):
+                (tmp_path / f"{name}.kizami.part{ending}").write_bytes(b"half")
+        (tmp_path / f".alone.db.{pid}.kizami.part-journal").write_bytes(b"half")
+    kept = [f".copy.db.{os.getppid()}.kizami.part-journal", ".another-programs.99999999.part"]
+    for name in kept:
+        (tmp_path / name).write_bytes(b"half")
     make_backup(database, tmp_path / "copy.db")
-    assert [path.name for path in tmp_path.glob(".copy*")] == [alive.name]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*kept, "copy.db", "kizami.db"])
