@@ -39,3 +39,5 @@ def command(file: Path, force: bool, as_json: bool, database: Path) -> None:
         )
     held = f"{plural(made.records, 'record')} of {plural(made.metrics, 'metric')}"
     say(f"{made.file}: {held}, {made.bytes / 1e6:,.1f} MB, verified, in {made.seconds:.1f} s")
+    if made.warning:
+        say(f"{made.file}: {made.warning}")

@@ -12,6 +12,7 @@ from kizami.cli.homes import HomeOptions
 from kizami.cli.options import config_option, database_option
 from kizami.cli.terminal.page_progress import page_progress
 from kizami.cli.terminal.printing import instant_text, json_option, plural, print_json, say
+from kizami.core.errors import KizamiError
 from kizami.core.slots import shift
 from kizami.home.port import Home
 from kizami.home.targets import KnownTarget
@@ -41,10 +42,8 @@ def command(file: Path, as_json: bool, config: Path | None, database: Path) -> N
     }
     with page_progress("restoring") as progress:
         restored = restore_backup(file, database, now, progress=progress)
-    with HomeOptions(config, database).opened() as home:
-        lacking = find_lacking(home, catch_up, now)
-        newest = max(home.newest_slots().values(), default=None)
     former = str(restored.former) if restored.former else None
+    newest, lacking, problem = _look_into(HomeOptions(config, database), catch_up, now)
     if as_json:
         print_json(
             {
@@ -52,14 +51,33 @@ def command(file: Path, as_json: bool, config: Path | None, database: Path) -> N
                 "records": restored.records,
                 "newestSlot": instant_text(newest) if newest else None,
                 "former": former,
-                "toCatchUp": lacking.recent,
-                "older": lacking.older,
+                "toCatchUp": lacking.recent if lacking else None,
+                "older": lacking.older if lacking else None,
             }
         )
-    say(f"{database}: {plural(restored.records, 'record')}, the newest slot {instant_text(newest)}")
+    newest_words = f", the newest slot {instant_text(newest)}" if lacking else ""
+    say(f"{database}: {plural(restored.records, 'record')}{newest_words}")
     if former:
         say(f"the former database is kept as {former}")
-    say(lacking.words())
+    if restored.warning:
+        say(f"{database}: {restored.warning}")
+    say(
+        lacking.words() if lacking else f"the backup is in place, but what is missing cannot be counted: {problem}"
+    )
+
+
+def _look_into(
+    options: HomeOptions, catch_up: dict[str, int], now: datetime
+) -> tuple[datetime | None, Lacking | None, str]:
+    """The newest slot of the restored database and what it lacks, else why that cannot be found out.
+
+    The backup is in place by now, so a failure here is not one of the restore.
+    """
+    try:
+        with options.opened() as home:
+            return max(home.newest_slots().values(), default=None), find_lacking(home, catch_up, now), ""
+    except KizamiError as error:
+        return None, None, str(error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,13 +21,17 @@ from kizami.local.store.history.sums import count_stored
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A backup that was made: a file, how large it is, what is in it, how long it took."""
+    """A backup that was made: a file, how large it is, what is in it, how long it took.
+
+    `warning` says why a power failure may still undo it.
+    """
 
     file: Path
     bytes: int
     records: int
     metrics: int
     seconds: float
+    warning: str | None = None
 
 
 def make_backup(
@@ -51,8 +55,8 @@ def make_backup(
         counts = copy_pages(source, database, part, progress)
         require_sound(part, counts, check)
         records, size = count_records(part), part.stat().st_size
-        _place(part, target, replace=replace)
-    return Backup(file, size, records, counts["metrics"], time.monotonic() - began)
+        warning = _place(part, target, replace=replace)
+    return Backup(file, size, records, counts["metrics"], time.monotonic() - began, warning)
 
 
 def count_records(copy: Path) -> int:
@@ -94,10 +98,10 @@ def _megabytes(size: int) -> str:
     return f"{-(-size // 1_000_000):,} MB"
 
 
-def _place(part: Path, target: Path, *, replace: bool) -> None:
+def _place(part: Path, target: Path, *, replace: bool) -> str | None:
     try:
         with sqlite_errors(StoreError, target):
-            put_in_place(part, target, replace=replace)
+            return put_in_place(part, target, replace=replace)
     except StoreError as error:
         if isinstance(error.__cause__, FileExistsError):
             problem = f"{target} has come up meanwhile; choose another name, or --force to replace it"

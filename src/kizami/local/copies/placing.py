@@ -59,13 +59,20 @@ def _is_at_work(pid: int, file: Path) -> bool:
     return True
 
 
-def put_in_place(part: Path, path: Path, *, replace: bool) -> None:
-    """Give the whole file its name; FileExistsError if that is taken and may not be replaced."""
+def put_in_place(part: Path, path: Path, *, replace: bool) -> str | None:
+    """Give the whole file its name; FileExistsError if that is taken and may not be replaced.
+
+    The file has its name when this returns; a text says why a power failure may still undo that.
+    """
     if replace:
         part.replace(path)
     else:
         _link(part, path)
-    sync_directory(path.parent)
+    try:
+        sync_directory(path.parent)
+    except OSError as error:
+        return f"the disk has not confirmed the new name ({error.strerror or error}); run `sync`"
+    return None
 
 
 def _link(part: Path, path: Path) -> None:

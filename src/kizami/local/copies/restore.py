@@ -31,10 +31,14 @@ _LOGS = ("-wal", "-shm", "-journal")
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What came of it: how many records the database has now, and where the former one is, if there was one."""
+    """How many records the database has now, and where the former one is, if there was one.
+
+    `warning` says why a power failure may still undo it.
+    """
 
     records: int
     former: Path | None
+    warning: str | None = None
 
 
 def restore_backup(
@@ -47,8 +51,9 @@ def restore_backup(
 ) -> Restored:
     """Put what `file` holds in the place of the database; `file` stays as it is.
 
-    StoreError where the backup is damaged, another program's or a newer kizami's, or where a daemon or another
-    program has the database open: nothing is changed then. A kill at any point leaves the former database or
+    StoreError where the backup is damaged, another program's or a newer kizami's, where another process has the
+    database open, or where it cannot be replaced: nothing is changed then. What fails after the backup has taken
+    its place is not an error but the result's `warning`. A kill at any point leaves the former database or
     the restored one under its name, whole.
     """
     if not file.exists():
@@ -64,7 +69,7 @@ def restore_backup(
         counts = copy_pages(source, file, part, progress)
         require_sound(part, counts, check)
         records = count_records(part)
-        return Restored(records, _take_the_place(part, target, now))
+        return Restored(records, *_take_the_place(part, target, now))
 
 
 def _require_backup_sound(file: Path, check: Callable[[], None]) -> None:
@@ -88,13 +93,14 @@ def _without_daemon(database: Path) -> ExitStack:
     return stack
 
 
-def _take_the_place(part: Path, target: Path, now: datetime) -> Path | None:
-    """Keep the former database under another name, then replace it in one step."""
-    with sqlite_errors(StoreError, target):
+def _take_the_place(part: Path, target: Path, now: datetime) -> tuple[Path | None, str | None]:
+    """Keep the former database under another name, then replace it in one step; that name, and a warning."""
+    with sqlite_errors(StoreError, target), ExitStack() as undoing:
         if not target.exists():
-            _keep_logs(target, _free_name(target, now))
-            put_in_place(part, target, replace=False)
-            return None
+            _keep_logs(target, _free_name(target, now), undoing)
+            warning = put_in_place(part, target, replace=False)
+            undoing.pop_all()
+            return None, warning
         if is_foreign(target):
             raise StoreError(f"{target}: belongs to another application; use another --database")
         _carry_log_over(target)
@@ -103,10 +109,12 @@ def _take_the_place(part: Path, target: Path, now: datetime) -> Path | None:
             former = _free_name(target, now)
             _like(part, target)
             _give_second_name(target, former)
+            undoing.callback(_forgotten, former)
             # What could not be carried over goes with it, before the new file could be taken for its own.
-            _keep_logs(target, former)
-            put_in_place(part, target, replace=True)
-        return former
+            _keep_logs(target, former, undoing)
+            warning = put_in_place(part, target, replace=True)
+            undoing.pop_all()
+        return former, warning
 
 
 def _give_second_name(target: Path, former: Path) -> None:
@@ -125,11 +133,22 @@ def _carry_log_over(target: Path) -> None:
             connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
 
 
-def _keep_logs(target: Path, former: Path) -> None:
+def _keep_logs(target: Path, former: Path, undoing: ExitStack) -> None:
     for ending in _LOGS:
         if (log := beside(target, ending)).exists():
             log.replace(beside(former, ending))
+            undoing.callback(_moved_back, beside(former, ending), log)
             sync_directory(target.parent)
+
+
+def _moved_back(file: Path, to: Path) -> None:
+    with suppress(OSError):
+        file.replace(to)
+
+
+def _forgotten(name: Path) -> None:
+    with suppress(OSError):
+        name.unlink()
 
 
 def _free_name(target: Path, now: datetime) -> Path:

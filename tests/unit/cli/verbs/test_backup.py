@@ -9,7 +9,9 @@ import pytest
 
 from kizami.cli.backup_options import BackupFlags
 from kizami.cli.exit_codes import FAILURE, OK, USAGE
+from kizami.cli.homes import HomeOptions
 from kizami.core.config import BackupPlan, parse_config
+from kizami.core.errors import StoreError
 from kizami.local.daemon_lock import UP, sole_daemon
 from kizami.platform.clock import SystemClock
 from programs.command import Command
@@ -90,3 +92,20 @@ def test_flags_win_over_the_file() -> None:
     assert BackupFlags(keep=3).plan(None) is None
     assert BackupFlags(3600, 3, Path("/x")).plan(stated) == BackupPlan(3600, 3, "/x")
     assert BackupFlags(3600).plan(None) == BackupPlan(3600, 7, None)
+
+
+def test_a_restore_whose_outcome_cannot_be_read_back_is_still_told_as_one(
+    kizami: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The backup is in place by then: an error would have it restored again."""
+    kizami("backup", "copy.db")
+    monkeypatch.setattr(HomeOptions, "opened", _refuse)
+    found = kizami("restore", "copy.db", "--json")
+    assert (found.code, found.json["records"], found.json["newestSlot"]) == (OK, SLOTS, None)
+    assert (found.json["toCatchUp"], found.json["older"]) == (None, None)
+    assert "the backup is in place, but what is missing cannot be counted: kizami.db: locked\n" in found.err
+    assert Path(found.json["former"]).is_file()
+
+
+def _refuse(options: HomeOptions) -> None:
+    raise StoreError(f"{options.database}: locked")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,6 +98,66 @@ def test_a_damaged_database_is_replaced_and_kept_with_its_log(database: Path, ba
     assert restored.former
     assert restored.former.read_bytes() == b"\0" * 8192
     assert restored.former.with_name(restored.former.name + "-wal").read_bytes() == b"not a log"
+
+
+_CALLS = ("open", "fsync", "link", "replace", "unlink", "chmod", "chown")
+
+
+@pytest.mark.parametrize("state", ["whole", "damaged", "absent"])
+def test_whichever_call_of_the_system_fails_the_outcome_that_is_told_is_true(
+    backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    """An error leaves all as it was; a success that cannot be confirmed is a success with a warning."""
+    outcomes = set()
+    for call in _CALLS:
+        for number in count(1):
+            place = tmp_path / f"{call}-{number}"
+            place.mkdir()
+            before = _former_state(place, state)
+            with monkeypatch.context() as patch:
+                failed = _fail(patch, call, number, place)
+                try:
+                    restored = restore_backup(backup, place / "kizami.db", NOW)
+                except StoreError:
+                    outcomes.add("refused")
+                    assert _files(place) == before, (call, number)
+                else:
+                    outcomes.add("warned" if restored.warning else "restored")
+                    assert restored.records == slots(place / "kizami.db") == 300
+                    if state == "whole":
+                        assert restored.former
+                        assert slots(restored.former) == 500
+            if not failed:
+                break
+    assert outcomes == {"refused", "warned", "restored"}
+
+
+def _former_state(place: Path, state: str) -> dict[str, bytes]:
+    if state == "whole":
+        make_database(place / "kizami.db", {"calls": range(500)})
+    elif state == "damaged":
+        (place / "kizami.db").write_bytes(b"\0" * 8192)
+        (place / "kizami.db-wal").write_bytes(b"not a log")
+    return _files(place)
+
+
+def _files(place: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in place.iterdir() if not path.name.endswith("-lock")}
+
+
+def _fail(patch: pytest.MonkeyPatch, name: str, number: int, place: Path) -> list[str]:
+    """Let the call of `os.name` with this number fail that is about the directory or a descriptor; it is noted."""
+    real, calls, failed = getattr(os, name), count(1), list[str]()
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        about = str(arguments[0])
+        if (about.isdecimal() or about.startswith(str(place))) and next(calls) == number:
+            failed.append(about)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(*arguments, **named)
+
+    patch.setattr(os, name, call)
+    return failed
 
 
 def _truncate(path: Path) -> None:
