@@ -77,7 +77,7 @@ class Daemon:
                 [*wrapper, *program, "up", *arguments],
                 cwd=directory,
                 env=inherited | {"PYTHONPATH": str(SOURCES)},
-                preexec_fn=_obey_permissions if obeys_permissions and os.getuid() == 0 else None,
+                preexec_fn=obey_permissions if obeys_permissions and os.getuid() == 0 else None,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
@@ -137,7 +137,7 @@ class Daemon:
                 self.rows.append(json.loads(line))
 
 
-def _obey_permissions() -> None:
+def obey_permissions() -> None:
     """Let root be bound by the permissions of files, as everybody else is (Linux)."""
     drop_capability, override_permissions = 24, 1
     if ctypes.CDLL(None, use_errno=True).prctl(drop_capability, override_permissions, 0, 0, 0):

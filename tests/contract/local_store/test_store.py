@@ -218,7 +218,7 @@ def test_a_copy_made_by_vacuum_is_used_like_the_file_it_was_made_from(store: Sql
     connection = open_database(path)
     connection.execute("VACUUM INTO ?", (str(copy),))
     connection.close()
-    restored = open_database(copy)
+    restored = open_database(copy, create=True)
     assert restored.execute("PRAGMA journal_mode").get == "wal"
     assert restored.execute("SELECT count FROM slots").get == 7
     restored.close()
@@ -271,7 +271,7 @@ def test_a_copy_that_somebody_writes_to_is_waited_for(path: Path, lock: str) -> 
     other.execute(lock)
     release = threading.Timer(0.3, lambda: other.execute("ROLLBACK"))
     release.start()
-    connection = open_database(path)
+    connection = open_database(path, create=True)
     assert connection.execute("PRAGMA journal_mode").get == "wal"
     connection.close()
     release.join()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,8 @@ LITTLE_ROOM_BYTES = 200 * 1024 * 1024  # below it there is hardly room to write 
 LOG_BYTES = 64 * 1024 * 1024  # what is left of the log when it begins anew
 
 _HEADER_BYTES = 100
+_READ_VERSION, _WAL_VERSION = 19, 2  # the byte that says how the file is read, and what it is in WAL mode
+_BUSY_PAUSE_SECONDS = 0.05
 _MAGIC = b"SQLite format 3\0"
 # Up to this size a whole quick_check takes less than a second; of a larger file a damaged page is found when read.
 _CHECKED_BYTES = 64 * 1024 * 1024
@@ -31,19 +34,22 @@ _SHARED_LOCK = 510, 0x40000002  # the bytes that whoever has a database open kee
 def open_database(path: Path, *, create: bool = False) -> apsw.Connection:
     """A connection to the database at `path`, brought to this version's schema.
 
-    A file that is not kizami's, is damaged or was made by a newer kizami is refused with StoreError and left
-    as it is. Each thread needs a connection of its own.
+    `create` is for those that work on it: it makes a missing file and has it keep a write-ahead log. A file that
+    may not be written, such as a backup on a read-only mount, is opened for reading. A file that is not kizami's,
+    is damaged or was made by a newer kizami is refused with StoreError and left as it is. Each thread needs a
+    connection of its own.
     """
     with sqlite_errors(StoreError, path):
         if create and not _is_there(path):
             _create(path.resolve())
-        _require_kizami_header(path)
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        connection = _connected(path)
         try:
-            # Before anything is read: a daemon that is just ending locks the whole file for a moment.
-            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
             # The header may be older than what the write-ahead log holds.
             _require_known_schema(path, _schema_version(connection))
+            if connection.readonly("main"):
+                _require_current_schema(path, _schema_version(connection))
+            elif create:
+                _use_log(connection)
             _configure(connection)
             _migrate(connection)
         except BaseException:
@@ -55,10 +61,39 @@ def open_database(path: Path, *, create: bool = False) -> apsw.Connection:
 def open_unchanged(path: Path) -> apsw.Connection:
     """A connection to the file as it is, for reading: it is not brought up to date. Refusals are as above."""
     with sqlite_errors(StoreError, path):
-        _require_kizami_header(path)
+        return _connected(path)
+
+
+def _connected(path: Path) -> apsw.Connection:
+    """A connection that waits for locks, for reading alone where the file may not be written."""
+    header = _require_kizami_header(path)
+    if _is_unchanging(path, header):
+        connection = _immutable(path)
+    else:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-        return connection
+    # Before anything is read: a daemon that is just ending locks the whole file for a moment.
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    return connection
+
+
+def _is_unchanging(path: Path, header: bytes) -> bool:
+    """Return True for a file in WAL mode on a read-only file system that has no log: all that there is, is in it.
+
+    SQLite would make files beside it even to read it. Anywhere else a daemon may begin to write at any moment,
+    which a reader that takes no locks would not see.
+    """
+    uses_log = header[_READ_VERSION] == _WAL_VERSION
+    return uses_log and not _has_log(path) and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+
+
+def _has_log(path: Path) -> bool:
+    return any(beside(path, ending).exists() for ending in ("-wal", "-journal"))
+
+
+def _immutable(path: Path) -> apsw.Connection:
+    """A connection for which the file is all there is; so opened, SQLite puts nothing beside it."""
+    uri = f"{path.absolute().as_uri()}?immutable=1"
+    return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
 def open_copy(path: Path) -> apsw.Connection:
@@ -166,10 +201,8 @@ def require_intact(path: Path) -> None:
 
 
 def _opened_to_check(path: Path) -> apsw.Connection:
-    if not any(beside(path, ending).exists() for ending in ("-wal", "-journal")):
-        # The file is all there is; so opened, SQLite puts nothing beside it.
-        uri = f"{path.absolute().as_uri()}?immutable=1"
-        return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    if not _has_log(path):
+        return _immutable(path)
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     # Closing would carry the write-ahead log into a file that may be damaged.
@@ -250,7 +283,7 @@ def _is_kizami(header: bytes) -> bool:
     return int.from_bytes(header[68:72], "big") == APPLICATION_ID
 
 
-def _require_kizami_header(path: Path) -> None:
+def _require_kizami_header(path: Path) -> bytes:
     if not path.exists():
         raise StoreError(f"{path}: there is no database yet; `kizami up` makes one")
     header = _read_header(path) if path.is_file() else b""
@@ -259,6 +292,7 @@ def _require_kizami_header(path: Path) -> None:
     if not _is_kizami(header):
         raise StoreError(f"{path}: belongs to another application; it is left untouched, use another --database")
     _require_known_schema(path, int.from_bytes(header[60:64], "big"))
+    return header
 
 
 def _read_header(path: Path) -> bytes:
@@ -281,10 +315,15 @@ def _require_known_schema(path: Path, version: int) -> None:
         raise StoreError(f"{path}: was made by a newer kizami (schema {version}, known {known}); upgrade kizami")
 
 
+def _require_current_schema(path: Path, version: int) -> None:
+    if version < len(MIGRATIONS):
+        raise StoreError(
+            f"{path}: was made by an older kizami (schema {version}) and cannot be brought up to date, because it "
+            "may not be written; copy it to where it may be written"
+        )
+
+
 def _configure(connection: apsw.Connection) -> None:
-    # A copy made by VACUUM INTO has lost it, and without it whoever reads holds up the daemon.
-    if connection.execute("PRAGMA journal_mode").get != "wal":
-        _use_log(connection)
     for pragma in (
         "synchronous = FULL",  # NORMAL loses acknowledged rows on power loss
         "cache_size = -16384",
@@ -295,12 +334,18 @@ def _configure(connection: apsw.Connection) -> None:
 
 
 def _use_log(connection: apsw.Connection) -> None:
-    try:
-        connection.execute("PRAGMA journal_mode = WAL")
-    except apsw.BusyError:
-        with transaction(connection):  # which, unlike the change itself, waits for whoever is writing
-            pass
-        connection.execute("PRAGMA journal_mode = WAL")
+    """Have the file keep a log: without one, as in a backup, every read holds up the daemon."""
+    if connection.execute("PRAGMA journal_mode").get == "wal":
+        return
+    deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_BUSY_PAUSE_SECONDS)
 
 
 def _migrate(connection: apsw.Connection) -> None:
