@@ -43,7 +43,7 @@ SLOWEST = (
     *("e2e/dashboard_api", "e2e/mock_api_schema", "simulation/other_programs", "infra/specification"),
     *("alerts/decision", "bundles/reconciling", "house/house", "e2e/scarcity", "e2e/real_servers"),
     "contract/packed_documents",
-    "e2e/read_only",
+    *("e2e/read_only", "local_store/damaged_history"),
 )
 
 

@@ -188,6 +188,9 @@ class Home(Protocol):
         It may be interrupted and repeated at any point.
         """
 
+    def forget_damaged(self, spans: Mapping[str, Span]) -> int:
+        """Give up damaged pieces of history in these spans, whose slots are then missing; how many there were."""
+
     def expect_from(self, metric: str, slot: datetime) -> None:
         """From now on the metric's slots are expected from `slot` on, if they were not before."""
 

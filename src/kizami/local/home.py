@@ -14,6 +14,7 @@ from kizami.core.answers.numbers import Number
 from kizami.core.backfill import noting_metrics
 from kizami.core.config import Config
 from kizami.core.coverage import Completeness, Gap, Span
+from kizami.core.epoch import to_seconds
 from kizami.core.errors import StoreError
 from kizami.core.messages import MetricRecord, ScheduleMessage
 from kizami.core.ports import WallClock
@@ -47,6 +48,7 @@ from kizami.local.store.blocks import hurry_blocks
 from kizami.local.store.buckets import read_buckets, read_counts, read_figures, read_newest_counts, read_totals
 from kizami.local.store.database import open_database, sqlite_errors, transaction
 from kizami.local.store.dead_letters import DeadLetters
+from kizami.local.store.history.sealed import forget_damaged
 from kizami.local.store.metrics import expect_from, known_metric
 from kizami.local.store.missing import count_dead, count_pending, find_missing
 from kizami.local.store.pauses import pause_metric, resume_metric
@@ -244,6 +246,16 @@ class LocalHome:
         self._hurry(self._asked_by(metrics))
         self._note("slots.backfilled", metrics, sent)
         return sent
+
+    def forget_damaged(self, spans: Mapping[str, Span]) -> int:
+        known = self._reader.metrics()
+        ranges = [
+            (known[name].id, to_seconds(span.start), to_seconds(span.end))
+            for name, span in spans.items()
+            if name in known
+        ]
+        with sqlite_errors(StoreError, self._path):
+            return forget_damaged(self._connection, ranges)
 
     def expect_from(self, metric: str, slot: datetime) -> None:
         with sqlite_errors(StoreError, self._path), transaction(self._connection):

@@ -80,7 +80,7 @@ def command(
         if live_only := [name for name, target in chosen.items() if not target.backfill]:
             say(left_out_words(live_only))
         targets = {name: target for name, target in chosen.items() if target.backfill}
-        plan = make_plan(home, targets, time_range, only_gaps)
+        plan = make_plan(home, targets, time_range, only_gaps, is_repair=not dry_run)
         if dry_run:
             return _show(plan, as_json)
         if no_wait:
@@ -88,8 +88,13 @@ def command(
         return _run(home, plan, as_json)
 
 
-def make_plan(home: Home, targets: Mapping[str, KnownTarget], time_range: TimeRange, only_gaps: bool) -> Plan:
-    """What there is to do; InvalidInput if it is more than one run should take on."""
+def make_plan(
+    home: Home, targets: Mapping[str, KnownTarget], time_range: TimeRange, only_gaps: bool, *, is_repair: bool
+) -> Plan:
+    """What there is to do; InvalidInput if it is more than one run should take on.
+
+    With `is_repair` sealed history that is damaged is given up first, so that it is asked for again.
+    """
     wanted = time_range.start, time_range.end, time_range.now
     for target in targets.values() if not only_gaps else ():
         target.require_kept(time_range.start, "--from")
@@ -98,6 +103,8 @@ def make_plan(home: Home, targets: Mapping[str, KnownTarget], time_range: TimeRa
         for name, target in targets.items()
     }
     _require_at_most(MOST_LOOKED_THROUGH, sum(span.expected for span in spans.values()))
+    if is_repair and (damaged := home.forget_damaged(spans)):
+        say(f"{plural(damaged, 'damaged piece')} of history given up, to be asked for again")
     plan = Plan(targets, spans, home.missing(spans), home.queued(spans), _count_unstored(home, spans))
     _require_at_most(MOST_QUEUED, plan.missing)
     return plan

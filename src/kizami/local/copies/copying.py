@@ -10,6 +10,7 @@ import apsw
 
 from kizami.core.errors import StoreError
 from kizami.local.store.database import explain, open_copy, open_new, sqlite_errors
+from kizami.local.store.history.sealed import require_sound_history
 
 # How far a copy has come: pages that are copied, and pages in all. Called between steps; may take its time.
 Progress = Callable[[int, int], None]
@@ -53,7 +54,7 @@ def row_counts(connection: apsw.Connection) -> RowCounts:
 
 
 def require_sound(copy: Path, counts: RowCounts | None = None, check: Callable[[], None] = lambda: None) -> None:
-    """Read the whole copy; StoreError with what is wrong if it is damaged or lacks rows.
+    """Read the whole copy; StoreError with what is wrong if it or its sealed history is damaged, or lacks rows.
 
     `check` is called again and again while that takes its time, and may raise whatever ends it.
     """
@@ -62,6 +63,8 @@ def require_sound(copy: Path, counts: RowCounts | None = None, check: Callable[[
         try:
             finding = str(connection.execute("PRAGMA integrity_check(1)").get).splitlines()[-1]
             found = row_counts(connection) if finding == "ok" else {}
+            if finding == "ok":
+                require_sound_history(connection, check)
         except apsw.Error as error:
             raise StoreError(f"{copy}: {explain(error)}") from error
     if finding != "ok":

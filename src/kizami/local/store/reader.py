@@ -27,7 +27,13 @@ from kizami.home.values import Lateness, PendingSlot, QueueDepth, StoredSlot, la
 from kizami.local.store.blocks import KeptSlots, blocked_metrics, kept_slots
 from kizami.local.store.database import open_database, snapshot, sqlite_errors
 from kizami.local.store.history.figures import figures_between
-from kizami.local.store.history.sealed import SealedSpan, columns_of, sealed_keys, sealed_until, spans_of_named
+from kizami.local.store.history.sealed import (
+    SealedSpan,
+    readable_columns,
+    sealed_keys,
+    sealed_until,
+    spans_of_named,
+)
 from kizami.local.store.history.slot_columns import COLUMNS, Column, Names
 from kizami.local.store.history.stored_slots import stored_slots
 from kizami.local.store.history.sums import sealed_lateness, sealed_totals, sealed_within
@@ -297,9 +303,9 @@ class Reader:
         return ((metrics[span.metric_id], span) for span in spans)
 
     def sealed_slots(self, span: SealedSpan) -> Sequence[int]:
-        """The slots of a sealed span that are stored."""
+        """The slots of a sealed span that are stored; none if it is damaged."""
         with sqlite_errors(StoreError, self._path):
-            return columns_of(self._connection, span, ("slot",))[0]
+            return readable_columns(self._connection, span, ("slot",))[0]
 
     def without_sealed(self, rows: Sequence[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
         """Those of the rows (a name, a slot, a metric's id) whose slot is not sealed."""

@@ -162,12 +162,13 @@ CREATE TABLE sealed_spans (
     highest   INTEGER NOT NULL,
     total     ANY     NOT NULL,                 -- text where it does not fit 64 bits
     slots_id  INTEGER NOT NULL,
+    checksum  INTEGER NOT NULL,                 -- of all of these
     PRIMARY KEY (metric_id, start)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE sealed_slots (
     id     INTEGER PRIMARY KEY,
-    packed BLOB    NOT NULL                     -- see history/slot_columns.py
+    packed BLOB    NOT NULL                     -- see history/slot_columns.py; its last four bytes are a checksum
 ) STRICT;
 
 CREATE TABLE sealed_until (
@@ -235,7 +236,7 @@ ALTER TABLE metrics ADD COLUMN keep_totals_seconds INTEGER;
 ALTER TABLE metrics ADD COLUMN expired_until INTEGER;                 -- no slot before this one is kept
 CREATE TABLE sealed_hours (
     id     INTEGER PRIMARY KEY,                 -- as it was in sealed_slots
-    packed BLOB    NOT NULL                     -- see history/expiry.py
+    packed BLOB    NOT NULL                     -- see history/expiry.py; its last four bytes are a checksum
 ) STRICT;
 CREATE TRIGGER sealed_hours_never_change BEFORE UPDATE ON sealed_hours BEGIN
     SELECT raise(ABORT, 'a sealed hour never changes');

@@ -13,7 +13,15 @@ import apsw
 
 from kizami.local.store.database import transaction
 from kizami.local.store.history.packing import pack, read_number, unpack, write_number
-from kizami.local.store.history.sealed import SealedSpan, delete_span, packed_slots, spans_of
+from kizami.local.store.history.sealed import (
+    DamagedHistory,
+    SealedSpan,
+    all_spans_of,
+    delete_span,
+    packed_hours,
+    packed_slots,
+    with_checksum,
+)
 from kizami.local.store.history.slot_columns import Column
 from kizami.local.store.history.spans import HOUR, span_start
 from kizami.local.store.metrics import KnownMetric, with_expired_spans
@@ -65,7 +73,7 @@ def _whole_spans(connection: apsw.Connection, metric: KnownMetric, begin: int, e
     found: list[Any] = connection.execute(_OLDEST, (metric.id, begin, end, _SPANS_AT_ONCE)).fetchall()
     if not found:
         return []
-    spans = spans_of(connection, metric.id, found[0][0], found[-1][0] + 1)
+    spans = all_spans_of(connection, metric.id, found[0][0], found[-1][0] + 1)
     return [span for span in spans if begin <= span.start and span.end <= end]
 
 
@@ -75,17 +83,23 @@ def _note_expired(connection: apsw.Connection, metric: KnownMetric, until: int) 
 
 
 def _keep_hours(connection: apsw.Connection, span: SealedSpan) -> None:
-    """The figures of the hours of a span; by them its number stays taken, which the span goes on to have."""
-    packed = packed_slots(connection, span)
+    """The figures of the hours of a span; by them its number stays taken, which the span goes on to have.
+
+    Of damaged slots none are left.
+    """
+    try:
+        packed = packed_slots(connection, span)
+    except DamagedHistory:
+        packed = None
     if packed:
-        hours = pack_hours(*packed.columns(("slot", "count")))
+        hours = with_checksum(span.slots_id, pack_hours(*packed.columns(("slot", "count"))))
         connection.execute("INSERT INTO sealed_hours (id, packed) VALUES (?, ?)", (span.slots_id, hours))
 
 
 def hours_of(connection: apsw.Connection, span: SealedSpan) -> list[Hour]:
     """What is left of a span whose slots are given up."""
-    found = connection.execute("SELECT packed FROM sealed_hours WHERE id = ?", (span.slots_id,)).fetchone()
-    return unpack_hours(found[0]) if found else []
+    packed = packed_hours(connection, span)
+    return unpack_hours(packed) if packed else []
 
 
 def pack_hours(slots: Column, counts: Column) -> bytes:

@@ -15,8 +15,10 @@ import apsw
 
 from kizami.local.store.database import snapshot, transaction
 from kizami.local.store.history.sealed import (
+    DamagedHistory,
     NewSpan,
     SealedSpan,
+    all_spans_of,
     columns_of,
     delete_span,
     insert_span,
@@ -126,7 +128,7 @@ def _span_of(connection: apsw.Connection, metric: KnownMetric, hour: int) -> Bou
     """The metric's span that has the hour; with all of whatever is sealed there already."""
     seconds = span_seconds(metric.step_seconds)
     start = span_start(hour, seconds)
-    sealed = spans_of(connection, metric.id, start, start + seconds)
+    sealed = all_spans_of(connection, metric.id, start, start + seconds)
     first = min([start, *(each.start for each in sealed)])
     end = max([start + seconds, *(each.end for each in sealed)])
     return Bounds(first, end, metric.step_seconds)
@@ -158,10 +160,14 @@ def _put_in_place(connection: apsw.Connection, span: Bounds, packed: Sequence[_P
 
 
 def _pack(connection: apsw.Connection, metric: KnownMetric, span: Bounds) -> _Packed | None:
+    """Its rows with what is sealed there; None if there are none, or if they would be joined with damaged ones."""
     with snapshot(connection):
         rows = rows_of(connection, metric, span.start, span.end, COLUMNS)
-        before = spans_of(connection, metric.id, span.start, span.end)
-        slots = [columns_of(connection, each, COLUMNS) for each in before]
+        try:
+            before = spans_of(connection, metric.id, span.start, span.end)
+            slots = [columns_of(connection, each, COLUMNS) for each in before]
+        except DamagedHistory:
+            return None
     if not rows:
         return None
     every: list[Any] = [row for columns in slots for row in zip(*columns, strict=True)] + rows
@@ -175,7 +181,7 @@ def _unchanged(connection: apsw.Connection, span: Bounds, packed: Sequence[_Pack
     bounds = {"start": span.start, "end": span.end, "width": TALLY_SECONDS, "metrics": these}
     stored = dict(connection.execute(_STORED, bounds))
     for each in packed:
-        before = spans_of(connection, each.metric_id, span.start, span.end)
+        before = all_spans_of(connection, each.metric_id, span.start, span.end)
         if stored.get(each.metric_id) == each.rows and before == each.before:
             yield each
 

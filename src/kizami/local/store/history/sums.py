@@ -8,7 +8,13 @@ from collections.abc import Iterable, Iterator
 
 import apsw
 
-from kizami.local.store.history.sealed import SealedSpan, columns_of, sealed_until, spans_of_all, spans_of_each
+from kizami.local.store.history.sealed import (
+    SealedSpan,
+    readable_columns,
+    sealed_until,
+    spans_of_all,
+    spans_of_each,
+)
 from kizami.local.store.metrics import KnownMetric, known_metrics
 
 _LATE = ("slot", "late_ms", "backfilled")
@@ -66,7 +72,7 @@ def _part_of(connection: apsw.Connection, span: SealedSpan, metric: KnownMetric,
     first, end, step = max(first, span.start), max(first, min(end, span.end)), metric.step_seconds
     if span.stored * step == span.seconds:
         return -(-end // step) + (-first // step)
-    (slots,) = columns_of(connection, span, ("slot",))
+    (slots,) = readable_columns(connection, span, ("slot",))
     return bisect_left(slots, end) - bisect_left(slots, first)
 
 
@@ -83,6 +89,6 @@ def sealed_lateness(connection: apsw.Connection, first: int, end: int, lag: int 
 
 
 def _live_lateness(connection: apsw.Connection, span: SealedSpan, first: int, end: int) -> Iterator[int]:
-    for slot, late_ms, backfilled in zip(*columns_of(connection, span, _LATE), strict=True):
+    for slot, late_ms, backfilled in zip(*readable_columns(connection, span, _LATE), strict=True):
         if first <= slot < end and not backfilled:
             yield late_ms
