@@ -396,6 +396,28 @@ class TestFairness:
                 wait_for(lambda: complete(path, slots[0], slots[-1] + timedelta(seconds=1)), "the backfill")
         assert len(hanging.requests) < 500  # what it may have in flight, not all that waits
 
+    def test_a_target_that_hangs_does_not_delay_its_neighbours_on_the_same_host(self, tmp_path: Path) -> None:
+        path, failed = tmp_path / "kizami.db", set[str]()
+
+        def hang_or_fail_once(exchange: faults.Exchange) -> None:
+            target = exchange.request.target
+            if target.startswith("/hangs"):
+                exchange.hang()
+            elif target in failed:
+                faults.answer()(exchange)
+            else:
+                failed.add(target)
+                faults.status(500)(exchange)
+
+        with FaultServer(hang_or_fail_once) as server:
+            stuck = [every_second(f"{server.url}/hangs/{n}", f"hangs-{n}") for n in range(2)]
+            neighbours = [every_second(f"{server.url}/{n}", f"fails-once-{n}") for n in range(5)]
+            fill_with_retries(path, stuck, 1200)
+            with running(path, *stuck, *neighbours, options=Options(retry_seconds=0.5)) as shown:
+                wait_for(lambda: len(second_attempts(shown)) >= 40, "the neighbours' second attempts")
+        assert {each.record.metric for each in shown} == {target.name for target in neighbours}
+        assert max(each.late_ms for each in second_attempts(shown)) < 5000  # by their timeouts it was a minute
+
     def test_what_one_host_may_have_waiting_is_bounded(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

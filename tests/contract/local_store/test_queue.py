@@ -234,6 +234,16 @@ class TestLines:
         rooms.room["one"] = 1
         assert [taken.metric_id for taken in self.lines(rooms).choose(connection, 1000)] == [2]
 
+    def test_a_target_without_room_is_not_in_the_way_of_its_neighbours(self, connection: apsw.Connection) -> None:
+        self.filled(connection)
+        rooms = Rooms({1: "one", 2: "one", 3: "one"}, {"one": 20})
+        rooms.of_metric[1] = 1
+        chosen = [taken.metric_id for taken in self.lines(rooms).choose(connection, 1000)]
+        assert sorted(set(chosen)) == [1, 2, 3]
+        assert chosen.count(1) == 1
+        rooms.of_metric[1] = 0
+        assert 1 not in {taken.metric_id for taken in self.lines(rooms).choose(connection, 1000)}
+
     def test_messages_of_a_target_that_is_not_polled_wait(self, connection: apsw.Connection) -> None:
         self.filled(connection)
         assert self.lines(Rooms({}, {})).choose(connection, 1000) == []

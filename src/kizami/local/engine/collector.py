@@ -50,6 +50,11 @@ class Poll:
         return self.taken.priority == LIVE
 
     @property
+    def line(self) -> tuple[str, int]:
+        """Its place in the limits: its host and, there, its target."""
+        return self.active.host, self.active.metric_id
+
+    @property
     def moment_ms(self) -> int:
         """Before it the slot cannot be asked for: its start, and the target's lag."""
         return (self.taken.slot + self.active.target.lag_seconds) * 1000
@@ -97,6 +102,11 @@ class Collector:
         """How many more retried and backfilled messages of that host can be handed out; likewise."""
         return 0 if self.is_behind else self._hosts.old_room(host)
 
+    def old_room_of(self, metric_id: int) -> int:
+        """How many of them may be the target's; likewise."""
+        active = self._active.get(metric_id)
+        return self._hosts.old_room_of(active.host, metric_id) if active else 0
+
     def waiting_limit(self, host: str) -> int:
         """How many retried messages of that host may wait; likewise."""
         return self._waiting_limits.get(host, LEAST_WAITING)
@@ -122,7 +132,7 @@ class Collector:
             self._bury(taken, taken.attempts, str(error))
             return
         now_ms = self._clock.milliseconds()
-        match self._hosts.enter(active.host, poll, live=poll.live, now_ms=now_ms):
+        match self._hosts.enter(active.host, active.metric_id, poll, live=poll.live, now_ms=now_ms):
             case Entry.SENT:
                 self._send(poll, now_ms)
             case Entry.WAITING:
@@ -140,7 +150,8 @@ class Collector:
             self._postpone(poll)
         else:
             self._judge(poll, finished.outcome, now_ms)
-        if self._hosts.done(poll.active.host, live=poll.live, answered=answered):
+        sent_ms = poll.asked_ms
+        if self._hosts.done(*poll.line, live=poll.live, answered=answered, sent_ms=sent_ms, now_ms=now_ms):
             self._advance()
 
     def upkeep(self, now_ms: float) -> None:
@@ -179,15 +190,15 @@ class Collector:
     def _send(self, poll: Poll, now_ms: float) -> None:
         """Let the request leave, but never before its slot's moment nor after its time, however it came here."""
         if now_ms < poll.moment_ms:
-            self._hosts.unsent(poll.active.host, live=poll.live)
+            self._hosts.unsent(*poll.line, live=poll.live)
             self._postpone(poll)
             return
         if not poll.probe and self.blocked.holds(poll.taken.metric_id):  # since it stands in its host's line
-            self._hosts.unsent(poll.active.host, live=poll.live)
+            self._hosts.unsent(*poll.line, live=poll.live)
             self._keep(poll.taken)
             return
         if now_ms >= poll.over_ms:
-            self._hosts.unsent(poll.active.host, live=poll.live)
+            self._hosts.unsent(*poll.line, live=poll.live)
             self._miss(poll, "its time was over before it could be asked for")
             return
         poll.asked_ms = now_ms

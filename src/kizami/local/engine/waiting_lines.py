@@ -35,6 +35,9 @@ class HostRoom(Protocol):
     def old_room(self, host: str) -> int:
         """How many more retried and backfilled messages of the host can be handed out."""
 
+    def old_room_of(self, metric_id: int) -> int:
+        """How many of them may be the metric's."""
+
     def waiting_limit(self, host: str) -> int:
         """How many retried messages of the host may wait."""
 
@@ -61,7 +64,7 @@ class WaitingLines:
             if left <= 0:
                 break
             share = min(self._room.old_room(host), max(1, left // (len(lines) - served)))
-            taken = _first_of(connection, lines[host], share, now_ms)
+            taken = self._first_of(connection, lines[host], share, now_ms)
             left -= len(taken)
             chosen += taken
         return chosen
@@ -127,22 +130,24 @@ class WaitingLines:
                     by_host.setdefault(host, []).append((priority, metric_id))
         return by_host
 
+    def _first_of(
+        self, connection: apsw.Connection, lines: list[_Line], limit: int, now_ms: int
+    ) -> list[TakenMessage]:
+        """So many messages from the heads of one host's lines, shared among them."""
+        taken: list[TakenMessage] = []
+        for served, (priority, metric_id) in enumerate(lines):
+            left = limit - len(taken)
+            if left <= 0:
+                break
+            share = min(self._room.old_room_of(metric_id), max(1, left // (len(lines) - served)))
+            if share > 0:
+                taken += statements.of_line(connection, priority, metric_id, now_ms, share)
+        return taken
+
     def _in_turn(self, hosts: Iterable[str]) -> list[str]:
         ordered = sorted(hosts)
         first = bisect_right(ordered, self._last_host)
         return ordered[first:] + ordered[:first]
-
-
-def _first_of(connection: apsw.Connection, lines: list[_Line], limit: int, now_ms: int) -> list[TakenMessage]:
-    """So many messages from the heads of one host's lines, shared among them."""
-    taken: list[TakenMessage] = []
-    for served, (priority, metric_id) in enumerate(lines):
-        left = limit - len(taken)
-        if left <= 0:
-            break
-        share = max(1, left // (len(lines) - served))
-        taken += statements.of_line(connection, priority, metric_id, now_ms, share)
-    return taken
 
 
 class _Allowance:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -47,121 +48,282 @@ class TestBackoff:
         assert retry_delay_seconds(3, ApiStatusError(503, 1.0), 2.0, 0.0) == 32
 
 
-class TestHosts:
-    def enter(
-        self, hosts: HostLimits[str], host: str, request: str, *, live: bool = True, now_ms: float = 0
-    ) -> Entry:
-        return hosts.enter(host, request, live=live, now_ms=now_ms)
+def enter(
+    hosts: HostLimits[str], host: str, request: str, *, live: bool = True, now_ms: float = 0, target: str = "t"
+) -> Entry:
+    return hosts.enter(host, target, request, live=live, now_ms=now_ms)
 
-    def test_requests_leave_at_once_where_nobody_is_in_the_way(self) -> None:
+
+def done(
+    hosts: HostLimits[Any],
+    host: str,
+    *,
+    live: bool = True,
+    answered: bool = True,
+    target: str = "t",
+    sent_ms: float = 0,
+    took_ms: float = 1,
+) -> bool:
+    now_ms = sent_ms + took_ms
+    return hosts.done(host, target, live=live, answered=answered, sent_ms=sent_ms, now_ms=now_ms)
+
+
+def fall_silent(hosts: HostLimits[str], host: str, target: str = "t", *, live: bool = True) -> None:
+    for _ in range(SILENT_AFTER):
+        enter(hosts, host, "x", live=live, target=target)
+        list(hosts.advance())
+        done(hosts, host, live=live, answered=False, target=target)
+
+
+def answer_an_old_one(hosts: HostLimits[str], host: str, target: str = "t") -> None:
+    """From now on its old requests need not be asked for one at a time."""
+    enter(hosts, host, "first", live=False, target=target)
+    assert list(hosts.advance()) == ["first"]
+    done(hosts, host, live=False, target=target)
+
+
+class TestHosts:
+    def test_requests_leave_at_once_where_no_other_one_is_in_the_way(self) -> None:
         hosts: HostLimits[str] = HostLimits(10, 2)
-        assert [self.enter(hosts, "a", name) for name in "xyz"] == [Entry.SENT, Entry.SENT, Entry.WAITING]
-        assert self.enter(hosts, "b", "w") is Entry.SENT
+        assert [enter(hosts, "a", name) for name in "xyz"] == [Entry.SENT, Entry.SENT, Entry.WAITING]
+        assert enter(hosts, "b", "w") is Entry.SENT
 
     def test_a_full_host_holds_up_only_its_own_line(self) -> None:
         hosts: HostLimits[str] = HostLimits(10, 1)
-        assert [self.enter(hosts, "a", name) for name in "xy"] == [Entry.SENT, Entry.WAITING]
+        assert [enter(hosts, "a", name) for name in "xy"] == [Entry.SENT, Entry.WAITING]
         assert list(hosts.advance()) == []
-        assert hosts.done("a", live=True, answered=True)
+        assert done(hosts, "a")
         assert list(hosts.advance()) == ["y"]
 
     def test_live_requests_go_before_old_ones(self) -> None:
         hosts: HostLimits[str] = HostLimits(10, 1)
-        self.enter(hosts, "a", "first")
+        enter(hosts, "a", "first")
         for name, live in (("old", False), ("live", True)):
-            self.enter(hosts, "a", name, live=live)
+            enter(hosts, "a", name, live=live, target=name)
         sent = []
-        for live in (True, True, False):
-            hosts.done("a", live=live, answered=True)
+        for target, live in (("t", True), ("live", True), ("old", False)):
+            done(hosts, "a", live=live, target=target)
             sent += list(hosts.advance())
         assert sent == ["live", "old"]
 
     def test_old_requests_leave_most_of_a_host_to_live_ones(self) -> None:
         hosts: HostLimits[str] = HostLimits(100, 16)
+        answer_an_old_one(hosts, "a")
         for n in range(10):
-            self.enter(hosts, "a", f"old {n}", live=False)
+            enter(hosts, "a", f"old {n}", live=False)
         assert len(list(hosts.advance())) == 2
-        assert self.enter(hosts, "a", "live") is Entry.SENT
+        assert enter(hosts, "a", "live") is Entry.SENT
 
     def test_the_limit_in_all_is_kept_and_hosts_take_turns(self) -> None:
         hosts: HostLimits[str] = HostLimits(2, 2)
         for name in ("a1", "b1", "a2", "b2", "a3"):
-            self.enter(hosts, name[0], name)
+            enter(hosts, name[0], name)
         assert hosts.in_flight == 2
         order = []
         for host in "abab":
-            hosts.done(host, live=True, answered=True)
+            done(hosts, host)
             order += list(hosts.advance())
         assert order == ["a2", "b2", "a3"]
 
     def test_a_host_that_does_not_answer_has_a_few_requests_in_flight_until_it_answers(self) -> None:
         hosts: HostLimits[str] = HostLimits(1000, 256)
-        for _ in range(SILENT_AFTER):
-            self.enter(hosts, "a", "x")
-            hosts.done("a", live=True, answered=False)
-        entries = [self.enter(hosts, "a", f"{n}") for n in range(SILENT_LIVE + 5)]
+        fall_silent(hosts, "a")
+        entries = [enter(hosts, "a", f"{n}") for n in range(SILENT_LIVE + 5)]
         assert entries == [Entry.SENT] * SILENT_LIVE + [Entry.WAITING] * 5
-        hosts.done("a", live=True, answered=True)
+        done(hosts, "a")
         assert len(list(hosts.advance())) == 5
+
+    def test_a_host_that_does_not_answer_has_a_few_of_all_its_targets_in_flight(self) -> None:
+        hosts: HostLimits[str] = HostLimits(1000, 256)
+        targets = [f"t{n}" for n in range(50)]
+        for target in targets[:SILENT_AFTER]:
+            enter(hosts, "a", "x", target=target)
+            done(hosts, "a", answered=False, target=target)
+        entries = [enter(hosts, "a", "y", target=target) for target in targets]
+        assert entries.count(Entry.SENT) == SILENT_LIVE
 
     def test_a_host_that_does_not_answer_gets_its_old_requests_one_at_a_time(self) -> None:
         hosts: HostLimits[str] = HostLimits(1000, 256)
         assert hosts.old_room("a") == OLD_LINE
-        for _ in range(SILENT_AFTER):
-            self.enter(hosts, "a", "live")
-            hosts.done("a", live=True, answered=False)
+        fall_silent(hosts, "a")
         assert hosts.old_room("a") == 1
         for n in range(5):
-            self.enter(hosts, "a", f"old {n}", live=False)
+            enter(hosts, "a", f"old {n}", live=False)
         assert list(hosts.advance()) == ["old 0"]
         assert hosts.old_room("a") < 0
-        hosts.done("a", live=False, answered=True)
+        done(hosts, "a", live=False)
         assert list(hosts.advance()) == ["old 1", "old 2", "old 3", "old 4"]
         assert hosts.old_room("a") == OLD_LINE - 4
 
-    def test_an_old_request_waits_while_a_live_one_does(self) -> None:
+    def test_an_old_request_waits_while_a_live_one_of_a_target_that_answers_does(self) -> None:
         hosts: HostLimits[str] = HostLimits(1000, 256)
-        for _ in range(SILENT_AFTER):
-            self.enter(hosts, "a", "x")
-            hosts.done("a", live=True, answered=False)
+        for n in range(SILENT_AFTER):
+            enter(hosts, "a", "x", target=f"t{n}")
+            done(hosts, "a", answered=False, target=f"t{n}")
         for n in range(SILENT_LIVE + 1):
-            self.enter(hosts, "a", f"live {n}")
-        self.enter(hosts, "a", "old", live=False)
+            enter(hosts, "a", f"live {n}")
+        enter(hosts, "a", "old", live=False)
         assert list(hosts.advance()) == []
 
     def test_what_was_let_through_and_not_sent_makes_room_again(self) -> None:
         hosts: HostLimits[str] = HostLimits(1, 1)
-        assert self.enter(hosts, "a", "early") is Entry.SENT
-        assert self.enter(hosts, "a", "next") is Entry.WAITING
-        hosts.unsent("a", live=True)
+        assert enter(hosts, "a", "early") is Entry.SENT
+        assert enter(hosts, "a", "next") is Entry.WAITING
+        hosts.unsent("a", "t", live=True)
         assert list(hosts.advance()) == ["next"]
 
     @pytest.mark.parametrize(("live", "longest"), [(True, LIVE_WAIT_MS), (False, OLD_WAIT_MS)])
-    def test_a_line_that_stands_still_takes_nobody_more(self, live: bool, longest: float) -> None:
+    def test_a_line_that_stands_still_takes_no_more(self, live: bool, longest: float) -> None:
         hosts: HostLimits[str] = HostLimits(10, 1)
-        assert self.enter(hosts, "a", "x") is Entry.SENT
-        assert self.enter(hosts, "a", "y", live=live, now_ms=0) is Entry.WAITING
-        assert self.enter(hosts, "a", "z", live=live, now_ms=longest) is Entry.WAITING
-        assert self.enter(hosts, "a", "!", live=live, now_ms=longest + 1) is Entry.REFUSED
+        assert enter(hosts, "a", "x") is Entry.SENT
+        assert enter(hosts, "a", "y", live=live, now_ms=0) is Entry.WAITING
+        assert enter(hosts, "a", "z", live=live, now_ms=longest) is Entry.WAITING
+        assert enter(hosts, "a", "!", live=live, now_ms=longest + 1) is Entry.REFUSED
 
     def test_old_requests_do_not_strand_before_a_host_that_is_stuck(self) -> None:
         hosts: HostLimits[str] = HostLimits(10, 1)
         for host, name, live in (("a", "x", True), ("a", "old", False), ("a", "live", True), ("b", "y", False)):
-            self.enter(hosts, host, name, live=live)
+            enter(hosts, host, name, live=live)
         assert list(hosts.advance()) == ["y"]
         assert hosts.stranded(OLD_WAIT_MS) == []
         assert hosts.stranded(OLD_WAIT_MS + 1) == ["old"]
         assert hosts.old == 1  # the one in flight
-        hosts.done("a", live=True, answered=True)
+        done(hosts, "a")
         assert list(hosts.advance()) == ["live"]
 
     def test_what_waits_can_be_drained(self) -> None:
         hosts: HostLimits[str] = HostLimits(10, 1)
         for name, live in (("x", True), ("y", True), ("z", False)):
-            self.enter(hosts, "a", name, live=live)
+            enter(hosts, "a", name, live=live)
         assert hosts.drain() == ["y", "z"]
-        hosts.done("a", live=True, answered=True)
+        done(hosts, "a")
         assert list(hosts.advance()) == []
+        assert (hosts.in_flight, hosts.old) == (0, 0)
+
+
+class TestNeighbours:
+    """Targets of one host, some of which hang."""
+
+    @pytest.mark.parametrize("live", [True, False])
+    def test_take_turns_whatever_one_of_them_has_waiting(self, live: bool) -> None:
+        hosts: HostLimits[str] = HostLimits(100, 1)
+        enter(hosts, "a", "first")
+        for n in range(50):
+            enter(hosts, "a", f"busy {n}", live=live, target="busy")
+        enter(hosts, "a", "neighbour", live=live, target="neighbour")
+        done(hosts, "a")
+        assert list(hosts.advance()) == ["busy 0"]
+        done(hosts, "a", live=live, target="busy")
+        assert list(hosts.advance()) == ["neighbour"]
+
+    def test_have_places_beside_one_that_has_just_begun_to_hang(self) -> None:
+        hosts: HostLimits[str] = HostLimits(1000, 64)
+        for target in ("hangs", "neighbour"):
+            answer_an_old_one(hosts, "a", target)
+        enter(hosts, "a", "live", target="neighbour")
+        done(hosts, "a", target="neighbour")
+        for n in range(100):
+            enter(hosts, "a", f"live {n}", target="hangs")
+            enter(hosts, "a", f"old {n}", target="hangs", live=False)
+        list(hosts.advance())
+        assert enter(hosts, "a", "live", target="neighbour") is Entry.SENT
+        enter(hosts, "a", "retry", target="neighbour", live=False)
+        assert list(hosts.advance()) == ["retry"]
+
+    def test_are_not_taken_for_silent_with_one_whose_timeouts_come_together(self) -> None:
+        hosts: HostLimits[str] = HostLimits(1000, 256)
+        for _ in range(20):
+            assert enter(hosts, "a", "x", target="hangs") is Entry.SENT
+        enter(hosts, "a", "y", target="neighbour", now_ms=500)
+        done(hosts, "a", target="neighbour", sent_ms=500)
+        for _ in range(20):
+            done(hosts, "a", target="hangs", answered=False, sent_ms=400, took_ms=10_000)
+        assert hosts.old_room("a") == OLD_LINE
+        sent = [enter(hosts, "a", "z", target="neighbour", now_ms=600) for _ in range(100)]
+        assert set(sent) == {Entry.SENT}
+
+    def test_a_clock_that_was_set_back_does_not_hide_that_a_host_is_silent(self) -> None:
+        hosts: HostLimits[str] = HostLimits(1000, 256)
+        enter(hosts, "a", "x", now_ms=3_600_000)
+        done(hosts, "a", sent_ms=3_600_000)
+        fall_silent(hosts, "a")
+        assert hosts.old_room("a") == 1
+
+    def test_go_on_while_those_that_hang_are_all_that_the_host_has_heard_of_for_long(self) -> None:
+        hosts: HostLimits[str] = HostLimits(1000, 256)
+        fall_silent(hosts, "a", "hangs")
+        assert [enter(hosts, "a", "x", target="hangs") for _ in range(9)].count(Entry.SENT) == SILENT_LIVE
+        assert enter(hosts, "a", "hourly", target="neighbour") is Entry.SENT
+
+    def test_those_that_hang_have_half_of_the_places_and_one_at_least(self) -> None:
+        hosts: HostLimits[str] = HostLimits(1000, 16)
+        for n in range(20):
+            fall_silent(hosts, "a", f"hangs-{n}")
+        enter(hosts, "a", "x", target="neighbour")
+        done(hosts, "a", target="neighbour")
+        entries = [enter(hosts, "a", "x", target=f"hangs-{n}") for n in range(20)]
+        assert entries.count(Entry.SENT) == 8
+        assert [enter(hosts, "a", "x", target="neighbour") for _ in range(8)] == [Entry.SENT] * 8
+        enter(hosts, "a", "next", target="neighbour")
+        done(hosts, "a", target="hangs-0", answered=False)
+        assert list(hosts.advance()) == ["next"]
+
+    def test_one_that_hangs_is_not_forgotten_while_the_others_are_busy(self) -> None:
+        hosts: HostLimits[str] = HostLimits(1000, 1)
+        fall_silent(hosts, "a", "hangs")
+        enter(hosts, "a", "first", target="busy")
+        for n in range(3):
+            enter(hosts, "a", f"busy {n}", target="busy")
+        enter(hosts, "a", "hanging", target="hangs")
+        done(hosts, "a", target="busy")
+        assert list(hosts.advance()) == ["hanging"]
+
+    def test_one_that_does_not_answer_is_handed_out_one_old_request_at_a_time(self) -> None:
+        hosts: HostLimits[str] = HostLimits(1000, 256)
+        for target in ("hangs", "neighbour"):
+            answer_an_old_one(hosts, "a", target)
+        assert hosts.old_room_of("a", "hangs") == OLD_LINE // 2
+        fall_silent(hosts, "a", "hangs", live=False)
+        assert hosts.old_room_of("a", "hangs") == 1
+        enter(hosts, "a", "x", target="hangs", live=False)
+        assert hosts.old_room_of("a", "hangs") == 0
+        assert hosts.old_room_of("a", "neighbour") == OLD_LINE // 2
+        list(hosts.advance())
+        done(hosts, "a", target="hangs", live=False)
+        assert hosts.old_room_of("a", "hangs") == OLD_LINE // 2
+
+    @given(st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 5)), max_size=120))
+    def test_no_limit_is_exceeded_and_nothing_that_waits_is_forgotten(
+        self, steps: list[tuple[int, bool, int]]
+    ) -> None:
+        hosts: HostLimits[tuple[str, bool, int]] = HostLimits(20, 8)
+        flying: list[tuple[str, bool, int]] = []
+        waiting: set[tuple[str, bool, int]] = set()
+
+        def advance() -> None:
+            for request in hosts.advance():
+                waiting.remove(request)
+                flying.append(request)
+
+        def end(index: int, *, answered: bool) -> None:
+            target, live, number = flying.pop(index)
+            done(hosts, "a", target=target, live=live, answered=answered, sent_ms=number)
+
+        for number, (of, live, action) in enumerate(steps):
+            request = f"t{of}", live, number
+            if action < 4:
+                entry = hosts.enter("a", f"t{of}", request, live=live, now_ms=number)
+                flying += [request] if entry is Entry.SENT else []
+                waiting |= {request} if entry is Entry.WAITING else set()
+            elif flying:
+                end(of % len(flying), answered=action == 4)
+            advance()
+            assert hosts.in_flight == len(flying) <= 8
+            assert sum(not live for _, live, _ in flying) <= 1
+        while flying:
+            end(0, answered=True)
+            advance()
+        assert not waiting
         assert (hosts.in_flight, hosts.old) == (0, 0)
 
 
