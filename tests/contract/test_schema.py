@@ -21,6 +21,7 @@ from kizami.core.config import BACKUP_SETTINGS, parse_config
 from kizami.core.errors import ConfigurationError
 from kizami.core.slots import INTERVALS
 from kizami.core.targets.settings import TARGET_SETTINGS
+from unit.alerts.rules.test_settings import URLS_WITH_SECRETS
 
 MINIMAL = '[[targets]]\nname = "cpu"\nurl = "https://api.example.com"\n'
 SHIPPED = resources.files("kizami.platform").joinpath("kizami.schema.json").read_text("utf-8")
@@ -149,6 +150,8 @@ def test_what_kizami_refuses_is_refused_as_far_as_a_schema_can_see_it(
         MINIMAL + '[aggregation]\ncompanies = [{ id = "a", key = "hunter2" }]',
         MINIMAL + '[[alerts]]\nto = "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ"',
         MINIMAL + '[[alerts]]\nto = "http://example.com/hook"',
+        *(MINIMAL + f'[[alerts]]\nto = "{url}"' for url, *_ in URLS_WITH_SECRETS if "%" not in url),
+        *(f'heartbeat = "{url}"\n' + MINIMAL for url, *_ in URLS_WITH_SECRETS if "%" not in url),
         MINIMAL + '[[alerts]]\nto = "env:A"\nwhen = ["fials"]',
         MINIMAL + '[[alerts]]\nto = "env:A"\nwhen = ["sum of 10m zero for 1h"]',
         MINIMAL + '[[alerts]]\nto = "env:A"\nsecret = "hunter2"',

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from kizami.alerts.rules.conditions import AlertCondition, parse_condition
 from kizami.alerts.rules.maintenance import Maintenance, parse_maintenance
 from kizami.alerts.rules.patterns import EVERYTHING, matches, parse_patterns
 from kizami.core.errors import ConfigurationError, InvalidInput
-from kizami.core.requests.urls import require_base_url
+from kizami.core.requests.secret_names import key_in_path, secret_in_url
+from kizami.core.requests.urls import require_base_url, require_url
 from kizami.core.slots import parse_duration, shorten
 from kizami.core.targets.references import SecretReference, parse_reference, read_reference, require_reference
 from kizami.core.targets.settings import refuse_unknown
@@ -156,15 +157,18 @@ def _receiver(value: object, name: str, *, web_only: bool = False) -> str | Secr
     if not isinstance(value, str) or not value.startswith(("https://", "http://")):
         kinds = "https://…" if web_only else "an Apprise URL, which holds secrets, or https://…"
         raise InvalidInput(name, f'must be a reference like "env:NAME" to {kinds}, or https://… itself')
-    require_web_url(value, name)
+    parts = require_web_url(value, name)
+    if secret := secret_in_url(parts) or key_in_path(parts):
+        raise InvalidInput(name, f'has {secret} in it; put the URL into a variable and write {name} = "env:NAME"')
     return value
 
 
-def require_web_url(url: str, place: str) -> None:
-    """InvalidInput for what is no URL to call: https, or http on this machine; it is not quoted."""
-    parts = require_base_url(url, place)
+def require_web_url(url: str, place: str) -> SplitResult:
+    """The parts of a URL to call, which may be a secret: https, or http on this machine; no refusal quotes it."""
+    parts = require_url(url, place)
     if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
         raise InvalidInput(place, "must be https://…; http:// goes to this machine only")
+    return parts
 
 
 def _public_url(value: object) -> str:

@@ -6,7 +6,7 @@ import re
 from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 from kizami.core.errors import ConfigurationError, InvalidInput
-from kizami.core.requests.secret_names import is_secret_name, secret_remedy
+from kizami.core.requests.secret_names import is_secret_name, secret_in_url, secret_remedy
 
 _BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
 _NOT_IN_URL = re.compile(r"[\s\x00-\x20\x7f<>\"\\^`|#]|%(?![0-9A-Fa-f]{2})")
@@ -14,7 +14,17 @@ _HOST_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?", re.A
 
 
 def require_base_url(url: object, place: str = "url") -> SplitResult:
-    """The parts of an absolute http(s) URL without credentials and fragment; no refusal quotes it."""
+    """The parts of an absolute http(s) URL without secrets and fragment; no refusal quotes it."""
+    parts = require_url(url, place)
+    if parts.username is not None:
+        raise InvalidInput(place, "must not contain a user or password; use headers with env:NAME or file:PATH")
+    _refuse_secret_query(parts.query, place)
+    _refuse_secret(parts, place)
+    return parts
+
+
+def require_url(url: object, place: str) -> SplitResult:
+    """The parts of an absolute http(s) URL without a fragment, which may have secrets; no refusal quotes it."""
     if not isinstance(url, str) or not url.isascii():
         raise InvalidInput(
             place, "must be a URL in ASCII; write other hosts as xn--…, and percent-encode the rest"
@@ -28,9 +38,6 @@ def require_base_url(url: object, place: str = "url") -> SplitResult:
         valid = False
     if not valid:
         raise InvalidInput(place, "must be like https://api.example.com or http://127.0.0.1:3000")
-    if parts.username is not None:
-        raise InvalidInput(place, "must not contain a user or password; use headers with env:NAME or file:PATH")
-    _refuse_secret_query(parts.query, place)
     return parts
 
 
@@ -75,6 +82,7 @@ def require_path(path: object) -> str:
     if _NOT_IN_URL.search(neutral):
         raise InvalidInput("path", "must not contain spaces, # and the like; percent-encode them")
     _refuse_secret_query(neutral.partition("?")[2], "path")
+    _refuse_secret(urlsplit(f"http://host{neutral}"), "path")
     return path
 
 
@@ -107,6 +115,11 @@ def _require_query_characters(text: object, place: str) -> None:
         raise InvalidInput(
             place, 'has a query that must be percent-encoded; or write it as query = { name = "value" }'
         )
+
+
+def _refuse_secret(parts: SplitResult, place: str) -> None:
+    if secret := secret_in_url(parts):
+        raise InvalidInput(place, f"has {secret} in it; only headers, query and auth can have one, as env:NAME")
 
 
 def _refuse_secret_query(query: str, place: str) -> None:

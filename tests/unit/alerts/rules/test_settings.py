@@ -94,6 +94,74 @@ def test_a_secret_written_into_the_file_is_refused_and_not_quoted() -> None:
     assert "TIiajk" not in str(caught.value)
 
 
+# Literal URLs with a secret in them, and what must not be repeated.
+URLS_WITH_SECRETS = [
+    ("https://hooks.slack.com/services/T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ", "Slack", "TIiajk"),
+    ("https://hooks.slack.com/workflows/T1JJ3T3L2/A1BRTD4JD/abc", "Slack", "T1JJ3T3L2"),
+    ("https://discord.com/api/webhooks/1234567890/abcDEF-ghi_JKL", "Discord", "abcDEF"),
+    ("https://ptb.discordapp.com/api/v10/webhooks/1234567890/abcDEF-ghi_JKL", "Discord", "abcDEF"),
+    ("https://contoso.webhook.office.com/webhookb2/hunter2@tenant/IncomingWebhook/x/y", "Teams", "hunter2"),
+    ("https://outlook.office.com/webhook/hunter2", "Teams", "hunter2"),
+    (
+        "https://prod-1.westus.logic.azure.com/workflows/a/triggers/manual/paths/invoke?sig=hunter2",
+        "sig",
+        "hunter2",
+    ),
+    ("https://chat.googleapis.com/v1/spaces/a/messages?key=hunter2&token=hunter3", "key", "hunter"),
+    ("https://api.telegram.org/bot123456:AAE-hunter2/sendMessage", "Telegram", "hunter2"),
+    ("https://api.telegram.org/bot123456%3AAAE-hunter2/sendMessage", "Telegram", "hunter2"),
+    ("https://hooks.zapier.com/hooks/catch/123/hunter2/", "Zapier", "hunter2"),
+    ("https://maker.ifttt.com/trigger/down/with/key/hunter2", "IFTTT", "hunter2"),
+    ("https://events.pagerduty.com/integration/hunter2/enqueue", "PagerDuty", "hunter2"),
+    ("https://chat.example.com/hooks/9f8e7d6c5b4a39281706f5e4d3", "webhook", "9f8e7d"),
+    ("https://me:hunter2@example.com/hook", "user or password", "hunter2"),
+    ("https://me@example.com/hook", "user or password", "me@"),
+    ("https://example.com/hook?a=1&api_key=hunter2", "api_key", "hunter2"),
+    ("https://example.com/hook?%74oken=hunter2", "token", "hunter2"),
+]
+# Those that only look like one: not refused where something is polled, which may well have an id in its path.
+URLS_WITH_KEYS = [
+    ("https://hc-ping.com/5b9b1a0e-7c1d-4a52-9f6e-0d6c5f2f8a11", "5b9b1a0e"),
+    ("https://hook.eu1.make.com/q1w2e3r4t5y6u7i8o9p0", "q1w2e3"),
+    ("https://status.example.com/api/push/K1J2h3G4f5D6s7A8?status=up", "K1J2"),
+]
+
+
+@pytest.mark.parametrize(
+    ("url", "words", "secret"),
+    [*URLS_WITH_SECRETS, *((url, "what looks like a key", secret) for url, secret in URLS_WITH_KEYS)],
+)
+def test_a_url_with_a_secret_in_it_is_refused_with_the_remedy_and_not_quoted(
+    url: str, words: str, secret: str
+) -> None:
+    for rules, head, place in (
+        (f'[[alerts]]\nto = "env:A"\n[[alerts]]\nto = "{url}"\n', "", "alerts[1].to"),
+        ("", f'heartbeat = "{url}"\n', "heartbeat"),
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            read(rules, head)
+        assert caught.value.place == f"kizami.toml: {place}"
+        assert words in caught.value.problem
+        name = place.rpartition(".")[2]
+        assert caught.value.problem.endswith(f'put the URL into a variable and write {name} = "env:NAME"')
+        assert secret not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:9000/hook",
+        "https://example.com/alerts/production-eu-west-1-oncall?team=payments&page_token=1",
+        "https://example.com/2025/12/02/alertmanager/incoming/v2",
+        "https://example.com/hooks/kizami",
+        "https://slack.example.com/hook",
+        "https://botanic.example.com/bot/hook",
+    ],
+)
+def test_a_url_without_a_secret_may_stand_in_the_file(url: str) -> None:
+    assert read(f'[[alerts]]\nto = "{url}"\n', f'heartbeat = "{url}"\n').rules[0].to == url
+
+
 @pytest.mark.parametrize(
     ("head", "place"),
     [

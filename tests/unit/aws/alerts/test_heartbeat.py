@@ -19,6 +19,8 @@ from kizami.alerts.rules.settings import parse_alerts
 from kizami.aws.alerts import heartbeat
 from kizami.aws.alerts.alerting import Alerting, Run, alerting_of
 from kizami.aws.alerts.incident_items import IncidentItems
+from kizami.aws.alerts.receiver_http import require_taken
+from kizami.aws.client.http_client import HttpRequest
 from kizami.aws.reconciler import ReconcilerSettings
 from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.aws.store.sqs_queue import SqsQueue
@@ -51,6 +53,14 @@ def alerting_at(table: str, to: str, hook: str = "") -> Alerting:
 def run(alerting: Alerting, found: SeenTarget = WELL, *, is_storing: bool = True) -> None:
     known = {"calls": TARGET}.get
     alerting.after_run(Run(T0, [found], known, lambda _: {}, lambda *_: [TARGET], is_storing=is_storing))
+
+
+def test_a_user_and_password_in_a_url_that_was_looked_up_are_sent_as_a_header() -> None:
+    with FaultServer(faults.raw(b"OK")) as server:
+        url = server.url.replace("://", "://me:hunter%32@") + "/ping?token=x"
+        require_taken(HttpRequest("GET", url, {}, 5, 1000), "GET")
+        (request,) = server.requests
+    assert (request.target, request.headers["authorization"]) == ("/ping?token=x", "Basic bWU6aHVudGVyMg==")
 
 
 def test_each_run_asks_it_also_while_a_target_fails(table: str) -> None:

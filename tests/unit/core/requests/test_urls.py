@@ -175,6 +175,40 @@ def test_a_secret_is_refused_by_its_name_alone(query: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("https://hooks.slack.com/services/T1JJ3T3L2/A1BRTD4JD/hunter2", "the key of a Slack webhook"),
+        ("https://api.telegram.org/bot123:hunter2", "the token of a Telegram bot"),
+    ],
+)
+def test_a_secret_in_the_path_of_a_known_service_is_refused_and_not_repeated(url: str, words: str) -> None:
+    for refused in (
+        lambda: require_base_url(url),
+        lambda: require_target_url(f"{url}/x?from={{from}}"),
+    ):
+        with pytest.raises(
+            InvalidInput, match=f"^url: has {words} in it; only headers, query and auth"
+        ) as refusal:
+            refused()
+        assert "hunter2" not in str(refusal.value)
+    with pytest.raises(InvalidInput, match=r"^path: has the token of a Telegram bot in it") as refusal:
+        require_path("/bot123:hunter2/getUpdates?from={from}")
+    assert "hunter2" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://api.example.com/v1/accounts/5b9b1a0e-7c1d-4a52-9f6e-0d6c5f2f8a11/usage",
+        "https://api.example.com/service/SU1Z0isxPaozGVKXdv0eY6/hits",
+        "https://api.github.com/repos/octo/repo/hooks/12345678/deliveries",
+    ],
+)
+def test_an_id_in_the_path_of_what_is_polled_is_no_secret(url: str) -> None:
+    assert require_base_url(url).geturl() == url
+
+
+@pytest.mark.parametrize(
     "name", ["startkey", "endkey", "page_token", "max_tokens", "next_token", "author", "keyword", "session_count"]
 )
 def test_a_name_that_only_has_a_secrets_in_it_is_taken(name: str) -> None:

@@ -182,6 +182,15 @@ def test_a_secret_that_leads_nowhere_is_refused_and_not_quoted(
     assert value is None or value not in str(caught.value)
 
 
+def test_a_url_from_a_variable_may_have_secrets_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FaultServer(taken) as server:
+        monkeypatch.setenv("HOOK", server.url.replace("://", "://me:hunter2@") + "/hook?token=hunter3")
+        deliver(Rule("ops", SecretReference("env", "HOOK"), ()), message())
+        (request,) = server.requests
+    assert request.target == "/hook?token=hunter3"
+    assert request.headers["authorization"] == "Basic bWU6aHVudGVyMg=="
+
+
 def test_the_keys_of_a_url_are_hidden_and_ordinary_words_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK", "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/channel")
     read_url(SecretReference("env", "HOOK"), "alerts: ops")
