@@ -12,6 +12,7 @@ from kizami.cdk.settings import Profile, Settings
 from kizami.core.errors import ConfigurationError, InvalidInput
 from kizami.core.requests.urls import require_base_url
 from kizami.core.targets.target import MAX_LAG_SECONDS
+from kizami.core.targets.unknown_names import unknown_setting
 
 # Where a deployment goes whose context names no region; CDK sets its own variable to the profile's region.
 REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION", "CDK_DEFAULT_REGION")
@@ -30,7 +31,7 @@ def settings_from_context(context: Mapping[str, Any], environment: Mapping[str, 
     for name in context:
         # CDK's own names have a colon. A typo of ours must not deploy a default unnoticed.
         if ":" not in name and name not in PARSERS:
-            raise ConfigurationError(f"context {name}", f"is not a setting; known: {', '.join(PARSERS)}")
+            raise ConfigurationError(f"context {name}", unknown_setting(name, PARSERS))
     stated = {name: parse(name, context[name]) for name, parse in PARSERS.items() if name in context}
     if "region" not in stated and (region := _region_of(environment or {})):
         stated["region"] = region

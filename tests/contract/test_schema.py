@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,93 @@ def refused_settings() -> list[tuple[str, str, str]]:
     return [refused for refused in mark.args[1] if len(refused[1]) < 1000]  # Python shows no number that long
 
 
+def tables(schema: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], list[str]]]:
+    """Every table that may have only certain settings: its path in a file, and those settings."""
+    if "$ref" in schema:
+        schema = {**SCHEMA["definitions"][schema["$ref"].rpartition("/")[2]]}
+    if schema.get("additionalProperties") is False:
+        yield path, list(schema["properties"])
+    for name, each in schema.get("properties", {}).items():
+        yield from tables(each, (*path, name))
+    for each in (*schema.get("oneOf", ()), *schema.get("anyOf", ())):
+        yield from tables(each, path)
+    if isinstance(schema.get("items"), dict):
+        yield from tables(schema["items"], (*path, 0))
+
+
+def toml(value: Any) -> str:
+    """A value as TOML writes it on one line."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{json.dumps(name)} = {toml(each)}" for name, each in value.items()) + " }"
+    return "[" + ", ".join(map(toml, value)) + "]" if isinstance(value, list) else json.dumps(value)
+
+
+def with_setting(path: tuple[str | int, ...], name: str) -> str:
+    """A file whose table at `path` has a setting of that name, and nothing else that is wrong."""
+    inner: Any = {name: "x"}
+    for step in reversed(path):
+        inner = [inner] if isinstance(step, int) else {step: inner}
+    if path[:1] == ("targets",):
+        inner["targets"][0] |= {"name": "cpu", "url": "https://api.example.com"}
+        return f"targets = {toml(inner['targets'])}\n"
+    return "".join(f"{json.dumps(key)} = {toml(value)}\n" for key, value in inner.items()) + MINIMAL
+
+
+MISSPELT = [(path, name) for path, names in tables(SCHEMA) for name in names]
+
+
+@pytest.mark.parametrize(("path", "name"), MISSPELT)
+def test_a_misspelt_setting_of_any_table_is_refused_with_the_one_that_was_meant(
+    path: tuple[str | int, ...], name: str
+) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        parse_config(with_setting(path, name + name[-1]))
+    where, _, problem = str(refused.value).rpartition(f"{name}{name[-1]}: ")
+    assert where.startswith("kizami.toml: ")
+    assert re.fullmatch(rf"is not a (table or )?setting; did you mean \[*{name}\]*\?", problem), problem
+
+
+@pytest.mark.parametrize("path", dict(tables(SCHEMA)))
+def test_a_setting_like_none_is_refused_with_those_there_are(path: tuple[str | int, ...]) -> None:
+    with pytest.raises(ConfigurationError, match=r"zq.7: is not a (table or )?setting; known: .*"):
+        parse_config(with_setting(path, "zq_7"))
+
+
+def test_the_misspelt_settings_are_of_every_table() -> None:
+    places = {".".join(map(str, path)) for path, _ in MISSPELT}
+    assert places >= {"", "targets.0", "targets.0.auth", "targets.0.auth.oauth2", "targets.0.tls", "alerts.0"}
+    assert places >= {"backup", "aggregation", "aggregation.companies.0", "maintenance.0"}
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ('[[target]]\nname = "a"', "target: is not a table or setting; did you mean [[targets]]?"),
+        ('[targets]\nname = "a"', "targets: must be tables: write [[targets]], in double brackets"),
+        ("targets = [1]", "targets: must be tables: write [[targets]], in double brackets"),
+        ('targets = "a"', "targets: must be tables: write [[targets]], in double brackets"),
+        ('name = "a"\nurl = "http://a"', "name: is a setting of a target: write it below a line [[targets]]"),
+        (MINIMAL + "[alert]", "alert: is not a table or setting; did you mean [[alerts]]?"),
+        (MINIMAL + "[alerts]", "alerts: must be tables: write [[alerts]], in double brackets"),
+        (MINIMAL + "[maintenance]", "maintenance: must be tables: write [[maintenance]], in double brackets"),
+        (MINIMAL + "[[backup]]", "backup: must be one table: write [backup], in single brackets"),
+        (MINIMAL + "[[aggregation]]", "aggregation: must be one table: write [aggregation], in single brackets"),
+        (
+            MINIMAL + "[aggregation.companies]",
+            "aggregation.companies: must be tables: write [[aggregation.companies]], in double brackets",
+        ),
+        (
+            MINIMAL + 'language = "ja"',
+            "targets[0]: language: stands at the head of the file, before the first table",
+        ),
+    ],
+)
+def test_a_table_that_is_written_wrongly_is_refused_with_the_right_way(file: str, words: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        parse_config(file)
+    assert str(refused.value) == f"kizami.toml: {words}"
+
+
 def whole(example: str) -> str:
     """An example of the documents as a file: what has no table of its own belongs to a target."""
     if re.search(r"^\[", example, re.MULTILINE) is None:
@@ -89,8 +177,9 @@ def test_it_is_a_schema_and_the_one_in_the_documents() -> None:
 
 def test_it_knows_every_setting_and_no_other() -> None:
     tables = SCHEMA["properties"]
-    with pytest.raises(ConfigurationError, match=f"known: {', '.join(tables)}$"):
-        parse_config(MINIMAL.replace("[[targets]]", "[[target]]"))
+    with pytest.raises(ConfigurationError) as refused:
+        parse_config("colour = 1\n" + MINIMAL)
+    assert re.sub(r"[][]", "", str(refused.value)).endswith(f"known: {', '.join(tables)}")
     assert list(SCHEMA["definitions"]["target"]["properties"]) == list(TARGET_SETTINGS)
     assert list(tables["aggregation"]["properties"]) == list(SCHEDULE_SETTINGS)
     assert list(tables["backup"]["properties"]) == list(BACKUP_SETTINGS)

@@ -71,7 +71,8 @@ def test_cdks_own_context_is_passed_over() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("visibility_secs", "180", "is not a setting; known: "),
+        ("visibility_secs", "180", "is not a setting; did you mean visibility_seconds?"),
+        ("colour", "180", "is not a setting; known: "),
         ("visibility_seconds", "soon", "'soon' is not a whole number from 1 to 43200"),
         ("visibility_seconds", "29", "29 is below collector_timeout_seconds (30)"),
         ("aggregation_retry_seconds", "43000", "'43000' is not a whole number from 1 to 42300"),

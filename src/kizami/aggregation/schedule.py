@@ -15,8 +15,8 @@ from kizami.core.errors import ConfigurationError, InvalidInput
 from kizami.core.requests.urls import configured_url
 from kizami.core.slots import parse_duration
 from kizami.core.targets.references import SecretReference, parse_reference
-from kizami.core.targets.settings import refuse_unknown
 from kizami.core.targets.target import MOCK_API_URL
+from kizami.core.targets.unknown_names import refuse_unknown
 
 SCHEDULE_SETTINGS = ("url", "every", "time_zone", "companies")
 COMPANY_SETTINGS = ("id", "key")
@@ -45,11 +45,14 @@ class AggregationSchedule:
 def parse_schedule(table: object, place: str) -> AggregationSchedule:
     """The schedule that the table states; every error names its place in the file."""
     if not isinstance(table, dict):
-        raise ConfigurationError(place, "must be a table: [aggregation]")
+        raise ConfigurationError(place, "must be one table: write [aggregation], in single brackets")
     refuse_unknown(table, SCHEDULE_SETTINGS, place)
     url = configured_url(table.get("url", MOCK_API_URL), f"{place}.url")
     entries = table.get("companies")
-    if not isinstance(entries, list) or not entries:
+    if not isinstance(entries, list | None):
+        problem = "must be tables: write [[aggregation.companies]], in double brackets"
+        raise ConfigurationError(f"{place}.companies", problem)
+    if not entries:
         raise ConfigurationError(place, "needs at least one [[aggregation.companies]] table")
     companies = tuple(_parse_company(entry, url, f"{place}.companies[{n}]") for n, entry in enumerate(entries))
     _refuse_repeated(companies, place)

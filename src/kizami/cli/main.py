@@ -67,10 +67,10 @@ class VerbGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in VERBS:
-            from difflib import get_close_matches
+            from kizami.core.targets.unknown_names import near_names  # only a mistake needs it
 
-            if close := get_close_matches(args[0], VERBS, 1):
-                ctx.fail(f"No such command {args[0]!r}; did you mean {close[0]}?")
+            if near := near_names(args[0], VERBS):
+                ctx.fail(f"No such command {args[0]!r}; {near}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -10,6 +10,7 @@ from kizami.cli.homes import HomeOptions
 from kizami.cli.options import Decorator
 from kizami.core.errors import InvalidInput, KizamiError
 from kizami.core.slots import shorten
+from kizami.core.targets.unknown_names import near_names
 from kizami.home.figures.selection import targets_meant
 from kizami.home.port import Home
 from kizami.home.targets import KnownTarget
@@ -58,12 +59,9 @@ def require_known(home: Home, name: str) -> str:
 
 def suggestion(name: str, known: Collection[str]) -> str:
     """Those that are near, else those that there are."""
-    from difflib import get_close_matches
-
     if not known:
-        return "nothing has been polled yet"
-    near = get_close_matches(name, known, n=3)
-    return f"did you mean {', '.join(near)}?" if near else f"known: {_first_few(known)}"
+        return "nothing has been polled yet: `kizami targets` lists what is configured, `kizami up` polls it"
+    return near_names(name, known, 3) or f"known: {_first_few(known)}"
 
 
 def _first_few(names: Iterable[str]) -> str:

@@ -6,6 +6,7 @@ import click
 
 from kizami.core.errors import InvalidInput
 from kizami.core.slots import shorten
+from kizami.core.targets.unknown_names import near_names
 from kizami.recipes.catalogue import Recipe, read_recipe, recipe_names
 
 
@@ -14,15 +15,11 @@ def complete_recipe(context: click.Context, parameter: click.Parameter, incomple
     return [name for name in recipe_names() if name.startswith(incomplete)]
 
 
-def find_recipe(name: str) -> Recipe:
+def find_recipe(name: str, place: str = "NAME") -> Recipe:
     """The recipe of that name, else InvalidInput with those that are near."""
     if name in recipe_names():
         return read_recipe(name)
-    raise InvalidInput("NAME", f"{shorten(name)} is not a recipe; {_suggestion(name)}")
-
-
-def _suggestion(name: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name.lower(), recipe_names(), n=3)
-    return f"did you mean {', '.join(near)}?" if near else "`kizami recipes` lists them"
+    near = near_names(name, recipe_names(), 3)
+    raise InvalidInput(
+        place, f"{shorten(name)} is not a recipe; {near} `kizami recipes` lists all".replace("  ", " ")
+    )

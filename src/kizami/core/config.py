@@ -8,26 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 from kizami.core.errors import ConfigurationError, InvalidInput
 from kizami.core.slots import parse_duration, shorten
-from kizami.core.targets.settings import parse_age, parse_target, refuse_unknown
+from kizami.core.targets.settings import TARGET_SETTINGS, parse_age, parse_target
 from kizami.core.targets.target import SEED_TARGET, Target
+from kizami.core.targets.unknown_names import HEAD_SETTINGS, near_names, refuse_unknown, shown_key
 
 if TYPE_CHECKING:
     from kizami.aggregation.schedule import AggregationSchedule
     from kizami.alerts.rules.settings import AlertSettings
 
 OF_ALL_TARGETS = ("keep", "keep_totals")
-_FILE_SETTINGS = (
-    "targets",
-    "aggregation",
-    "backup",
-    "alerts",
-    "maintenance",
-    "public_url",
-    "language",
-    "heartbeat",
-    *OF_ALL_TARGETS,
-)
-
+_TABLE_SETTINGS = {  # each as the file writes its header
+    "targets": "[[targets]]",
+    "aggregation": "[aggregation]",
+    "backup": "[backup]",
+    "alerts": "[[alerts]]",
+    "maintenance": "[[maintenance]]",
+}
+_FILE_SETTINGS = (*_TABLE_SETTINGS, *HEAD_SETTINGS)
 
 BACKUP_SETTINGS = ("every", "keep", "directory")
 SHORTEST_BACKUP_SECONDS, LONGEST_BACKUP_SECONDS = 60, 366 * 86_400
@@ -83,8 +80,9 @@ class Config:
         for target in self.targets:
             if target.name == name:
                 return target
-        known = ", ".join(target.name for target in self.targets[:10])
-        raise ConfigurationError("metric", f"{shorten(name)} is not a target; known: {known}")
+        names = [target.name for target in self.targets]
+        near = near_names(name, names, 3) or f"known: {', '.join(names[:10])}"
+        raise ConfigurationError("metric", f"{shorten(name)} is not a target; {near}")
 
     @property
     def asked_by(self) -> dict[str, str]:
@@ -94,10 +92,12 @@ class Config:
 
 def parse_config(text: str, place: str = "kizami.toml") -> Config:
     """The configuration that the TOML `text` states; every error names its place in the file."""
-    document = _load_toml(text, place)
-    refuse_unknown(document, _FILE_SETTINGS, place)
-    entries = document.get("targets")
-    if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
+    document = load_toml(text, place)
+    _refuse_unknown(document, place)
+    entries = document.get("targets", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise ConfigurationError(f"{place}: targets", "must be tables: write [[targets]], in double brackets")
+    if not entries:
         raise ConfigurationError(place, "needs at least one [[targets]] table; `kizami init` writes an example")
     of_all = _parse_of_all(document, place)
     tables = enumerate({**of_all, **entry} for entry in entries)
@@ -106,6 +106,19 @@ def parse_config(text: str, place: str = "kizami.toml") -> Config:
     backup = _parse_backup(document["backup"], f"{place}: backup") if "backup" in document else None
     alerts = _parse_alerts(document, place)
     return Config(targets, _parse_aggregation(document, place), backup, alerts)
+
+
+def _refuse_unknown(document: Mapping[str, Any], place: str) -> None:
+    """ConfigurationError for what the file may not have outside its tables, with where it belongs."""
+    for name in document:
+        if name in _FILE_SETTINGS:
+            continue
+        if name in TARGET_SETTINGS:
+            problem = "is a setting of a target: write it below a line [[targets]]"
+        else:
+            known = [*_TABLE_SETTINGS.values(), *HEAD_SETTINGS]
+            problem = f"is not a table or setting; {near_names(name, known) or 'known: ' + ', '.join(known)}"
+        raise ConfigurationError(f"{place}: {shown_key(name)}", problem)
 
 
 def _parse_of_all(document: Mapping[str, Any], place: str) -> dict[str, int]:
@@ -118,7 +131,7 @@ def _parse_of_all(document: Mapping[str, Any], place: str) -> dict[str, int]:
 
 def _parse_backup(table: object, place: str) -> BackupPlan:
     if not isinstance(table, dict):
-        raise ConfigurationError(place, "must be a table: [backup]")
+        raise ConfigurationError(place, "must be one table: write [backup], in single brackets")
     refuse_unknown(table, BACKUP_SETTINGS, place)
     if "every" not in table:
         raise ConfigurationError(place, 'needs every = "1d" or another duration')
@@ -157,11 +170,12 @@ def _parse_alerts(document: Mapping[str, Any], place: str) -> AlertSettings | No
     return parse_alerts(document, place)
 
 
-def _load_toml(text: str, place: str) -> dict[str, Any]:
+def load_toml(text: str, place: str) -> dict[str, Any]:
+    """The TOML document in `text`, which may begin with a byte order mark, as some Windows editors write it."""
     import tomllib  # here, because hardly any Lambda has a file and each one's start is measured
 
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         # The place stands at the end; what comes before may quote a key of any length.
         raise ConfigurationError(place, f"is not valid TOML: {str(error)[-200:]}") from None

@@ -76,7 +76,7 @@ COMPANY = '[[aggregation.companies]]\nid = "acme"\nkey = "env:KEY"\n'
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("aggregation = 1", "aggregation: must be a table"),
+        ("aggregation = 1", "aggregation: must be one table"),
         ("[aggregation]", "aggregation: needs at least one"),
         ("[aggregation]\ncompanies = []", "aggregation: needs at least one"),
         ("[aggregation]\ncompanies = [1]", "aggregation.companies[0]: must be a table"),

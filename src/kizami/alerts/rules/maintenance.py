@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from kizami.alerts.rules.patterns import EVERYTHING, matches, parse_patterns
 from kizami.core.errors import ConfigurationError, InvalidInput
 from kizami.core.slots import parse_iso8601, shorten, to_utc
-from kizami.core.targets.settings import refuse_unknown
+from kizami.core.targets.unknown_names import refuse_unknown
 
 MAINTENANCE_SETTINGS = ("targets", "from", "to", "weekly", "time_zone")
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -60,7 +60,7 @@ class Maintenance:
 def parse_maintenance(entry: object, place: str) -> Maintenance:
     """The window that a table states; every error names its place in the file."""
     if not isinstance(entry, dict):
-        raise ConfigurationError(place, "must be a table: [[maintenance]]")
+        raise ConfigurationError(place, "must be a table: write [[maintenance]], in double brackets")
     refuse_unknown(entry, MAINTENANCE_SETTINGS, place)
     try:
         targets = parse_patterns(entry.get("targets", ["*"]), "targets")

@@ -15,7 +15,7 @@ from kizami.core.requests.secret_names import key_in_path, secret_in_url
 from kizami.core.requests.urls import require_base_url, require_url
 from kizami.core.slots import parse_duration, shorten
 from kizami.core.targets.references import SecretReference, parse_reference, read_reference, require_reference
-from kizami.core.targets.settings import refuse_unknown
+from kizami.core.targets.unknown_names import near_names, refuse_unknown
 from kizami.home.incidents import HOME, Kind
 
 ALERT_SETTINGS = ("to", "when", "targets", "wait", "pause", "reminder", "name", "secret")
@@ -66,8 +66,9 @@ class AlertSettings:
         for rule in self.rules:
             if rule.name == name:
                 return rule
-        known = ", ".join(rule.name for rule in self.rules) or "none"
-        raise ConfigurationError("alerts", f"{shorten(name)} is the name of no [[alerts]]; known: {known}")
+        names = [rule.name for rule in self.rules]
+        near = near_names(name, names) or f"known: {', '.join(names) or 'none'}"
+        raise ConfigurationError("alerts", f"{shorten(name)} is not the name of an [[alerts]] table; {near}")
 
     def conditions(self) -> list[tuple[AlertCondition, tuple[str, ...]]]:
         """Those about coverage and numbers, each with the patterns of all rules that have it."""
@@ -105,13 +106,13 @@ def parse_alerts(document: Mapping[str, Any], place: str) -> AlertSettings:
 def _tables(document: Mapping[str, Any], name: str, place: str) -> list[tuple[int, Any]]:
     entries = document.get(name, [])
     if not isinstance(entries, list):
-        raise ConfigurationError(f"{place}: {name}", f"must be tables: [[{name}]]")
+        raise ConfigurationError(f"{place}: {name}", f"must be tables: write [[{name}]], in double brackets")
     return list(enumerate(entries))
 
 
 def _parse_rule(entry: object, place: str) -> Rule:
     if not isinstance(entry, dict):
-        raise ConfigurationError(place, "must be a table: [[alerts]]")
+        raise ConfigurationError(place, "must be a table: write [[alerts]], in double brackets")
     refuse_unknown(entry, ALERT_SETTINGS, place)
     try:
         if "to" not in entry:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kizami.aws.alerts.packaged import ALERTS_FILE, write_alerts
 from kizami.aws.bundles.files import FOLDER, write_files, write_kept
-from kizami.core.config import parse_config
+from kizami.core.config import load_toml, parse_config
 from kizami.core.targets.bundles import Bundle, make_bundles
 from kizami.core.targets.target import Target
 
@@ -18,7 +17,7 @@ def bundle_files(text: str, bundles: Iterable[Bundle], keep_seconds: int | None 
 
     `keep_seconds` is for how long the slots of targets are kept that do not say so, None for ever.
     """
-    document, config = tomllib.loads(text), parse_config(text).keeping(keep_seconds)
+    document, config = load_toml(text, "kizami.toml"), parse_config(text).keeping(keep_seconds)
     tables = {table["name"]: table for table in document["targets"]}
     disabled = make_bundles(target for target in config.targets if not target.enabled)
     told = {each.name: _told(tables[each.name], each) for each in config.targets}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kizami.cli.metric_names import suggestion
-from kizami.core.config import Config
+from kizami.core.config import Config, load_toml
 from kizami.core.errors import InvalidInput
 from kizami.core.slots import shorten
 from kizami.core.targets.settings import TARGET_SETTINGS, parse_target
@@ -58,7 +58,7 @@ def _require_known(name: str | None, known: list[str]) -> str:
 
 
 def _table(path: Path, name: str) -> Mapping[str, Any]:
-    tables = tomllib.loads(path.read_text(encoding="utf-8"))["targets"]
+    tables = load_toml(path.read_text(encoding="utf-8"), str(path))["targets"]
     return next(table for table in tables if table["name"] == name)
 
 

@@ -164,7 +164,7 @@ def command(path: Path, recipe: str | None, force: bool) -> None:
     It polls the mock API, as kizami does without a file; every setting stands in it with its default. With
     --recipe it is a ready-made target for a service, with what to fill in.
     """
-    chosen = find_recipe(recipe) if recipe is not None else None
+    chosen = find_recipe(recipe, "--recipe") if recipe is not None else None
     _write(path, chosen.text if chosen else TEMPLATE, force)
     if chosen:
         say(f"to fill in: {chosen.fill_in}")

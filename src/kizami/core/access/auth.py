@@ -10,8 +10,10 @@ from typing import Any
 from kizami.core.errors import InvalidInput
 from kizami.core.requests.urls import require_base_url
 from kizami.core.targets.references import SecretReference, parse_reference, read_reference
+from kizami.core.targets.unknown_names import shown_key, unknown_setting
 
 _KINDS = '{ bearer = "env:TOKEN" }, { basic = ["user", "env:PASSWORD"] } or { oauth2 = { … } }'
+_OAUTH2_KEYS = ("token_url", "client_id", "client_secret", "scope")
 _NO_PASSWORDS = ("", "x", "X")  # what APIs ask for beside a key that stands in the user's place
 
 
@@ -45,7 +47,10 @@ Auth = BearerAuth | BasicAuth | OAuth2Auth
 
 def parse_auth(value: object) -> Auth:
     """What the table says; no refusal quotes a value, which may be a secret."""
-    if not isinstance(value, dict) or len(value) != 1 or next(iter(value)) not in _PARSERS:
+    for kind in value if isinstance(value, dict) else ():
+        if kind not in _PARSERS:
+            raise InvalidInput(f"auth.{shown_key(kind)}", unknown_setting(kind, _PARSERS))
+    if not isinstance(value, dict) or len(value) != 1:
         raise InvalidInput("auth", f"must be one of {_KINDS}")
     ((kind, stated),) = value.items()
     return _PARSERS[kind](stated)
@@ -71,8 +76,8 @@ def _parse_oauth2(value: object) -> Auth:
     if not isinstance(value, dict):
         raise InvalidInput(place, "must be a table with token_url, client_id and client_secret")
     for name in value:
-        if name not in ("token_url", "client_id", "client_secret", "scope"):
-            raise InvalidInput(place, "may have token_url, client_id, client_secret and scope, and nothing else")
+        if name not in _OAUTH2_KEYS:
+            raise InvalidInput(f"{place}.{shown_key(name)}", unknown_setting(name, _OAUTH2_KEYS))
     for name in ("token_url", "client_id", "client_secret"):
         if name not in value:
             raise InvalidInput(f"{place}.{name}", "is required")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 from kizami.core.errors import InvalidInput
 from kizami.core.targets.references import SecretReference, parse_reference, read_reference
+from kizami.core.targets.unknown_names import shown_key, unknown_setting
 
 Pem = str | SecretReference  # the path of a file, or where its text is kept
 
@@ -34,7 +35,10 @@ class Tls:
 def parse_tls(value: object) -> Tls:
     """What the table says."""
     known = tuple(entry.name for entry in fields(Tls))
-    if not isinstance(value, dict) or not value or not value.keys() <= set(known):
+    for name in value if isinstance(value, dict) else ():
+        if name not in known:
+            raise InvalidInput(f"tls.{shown_key(name)}", unknown_setting(name, known))
+    if not isinstance(value, dict) or not value:
         raise InvalidInput("tls", 'must be a table like { ca = "ca.pem" } or { cert = "my.pem", key = "my.key" }')
     return Tls(**{name: _parse_pem(text, f"tls.{name}") for name, text in value.items()})
 

@@ -21,26 +21,15 @@ from kizami.core.errors import ConfigurationError, InvalidInput
 from kizami.core.slots import DEFAULT_INTERVAL_SECONDS, parse_duration, require_interval, shorten
 from kizami.core.targets.references import SecretReference, read_reference
 from kizami.core.targets.target import Target, default_catch_up_seconds
+from kizami.core.targets.unknown_names import refuse_unknown, shown_key
 
 if TYPE_CHECKING:
     from kizami.core.access.auth import Auth
     from kizami.core.access.tls import Tls
 
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]{1,60}", re.ASCII)
 _YEARS = re.compile(r"(\d{1,3})y", re.ASCII)
 _SIZE = re.compile(r"(\d{1,9})(KiB|MiB)", re.ASCII)
 _BYTES = {"KiB": 1024, "MiB": 1024 * 1024}
-
-
-def refuse_unknown(table: Mapping[str, Any], known: tuple[str, ...], place: str) -> None:
-    """ConfigurationError for a key of the table that is no setting."""
-    for key in table:
-        if key not in known:
-            raise ConfigurationError(f"{place}: {_key(key)}", f"is not a setting; known: {', '.join(known)}")
-
-
-def _key(name: str) -> str:
-    return name if _BARE_KEY.fullmatch(name) else shorten(name)
 
 
 def parse_target(entry: Mapping[str, Any], place: str) -> Target:
@@ -153,7 +142,7 @@ def parse_headers(value: object) -> dict[str, str | SecretReference]:
     headers: dict[str, str | SecretReference] = {}
     for name, text in value.items():
         if not isinstance(text, str):
-            raise InvalidInput(f"headers.{_key(name)}", "must be a string")
+            raise InvalidInput(f"headers.{shown_key(name)}", "must be a string")
         headers[name] = read_reference(text) or text
     return headers
 

@@ -129,7 +129,7 @@ def test_receivers_are_tried_and_each_is_told_of(kizami: Command) -> None:
     assert "status 500, expected 200 to 299" in found.err
     assert "the environment variable KIZAMI_TEST_NO_SUCH is not set" in found.err
     assert good.err == "kizami: good: the message was taken\n"
-    assert "bad' is the name of no [[alerts]]; known: good, " in unknown.err
+    assert "bad' is not the name of an [[alerts]] table; known: good, " in unknown.err
     assert kizami("alerts", "test", f"{refusing.url}/b").code == FAILURE
 
 

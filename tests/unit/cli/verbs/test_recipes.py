@@ -41,16 +41,24 @@ def test_one_is_shown_as_it_would_be_written(kizami: Command) -> None:
     assert shown["documentation"].startswith("https://docs.stripe.com/")
 
 
-@pytest.mark.parametrize("arguments", [("recipes", "strip"), ("init", "--recipe", "Stripe")])
-def test_a_name_that_is_none_gets_one_that_is_near(kizami: Command, arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "place"), [(("recipes", "strip"), "NAME"), (("init", "--recipe", "Stripe"), "--recipe")]
+)
+def test_a_name_that_is_none_gets_one_that_is_near(
+    kizami: Command, arguments: tuple[str, ...], place: str
+) -> None:
     found = kizami(*arguments)
-    line = f"kizami: NAME: '{arguments[-1]}' is not a recipe; did you mean stripe?\n"
+    problem = f"'{arguments[-1]}' is not a recipe; did you mean stripe? `kizami recipes` lists all"
+    line = f"kizami: {place}: {problem}\n"
     assert (found.code, found.out, found.err) == (USAGE, "", line)
     assert not Path("kizami.toml").exists()
 
 
 def test_a_name_that_is_near_none_leads_to_the_list(kizami: Command) -> None:
-    assert "`kizami recipes` lists them" in kizami("recipes", "../x").err
+    for name in ("../x", "nosuch"):
+        assert (
+            kizami("recipes", name).err == f"kizami: NAME: {name!r} is not a recipe; `kizami recipes` lists all\n"
+        )
 
 
 def test_init_writes_one_and_says_what_to_fill_in(kizami: Command) -> None:

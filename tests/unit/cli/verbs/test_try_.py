@@ -142,6 +142,11 @@ class TestATargetOfTheFile:
             "status": [200, 204],
         }
 
+    def test_a_file_may_begin_with_a_byte_order_mark(self, kizami: Command) -> None:
+        with FaultServer(answer(12)) as server:
+            Path("kizami.toml").write_text(f'\ufeff[[targets]]\nname = "calls"\nurl = "{server.url}"\n', "utf-8")
+            assert [kizami("try", *more).code for more in ([], ["--set", "timeout=5"])] == [OK, OK]
+
 
 class TestWhoAsks:
     def test_a_password_is_hidden_though_it_goes_out_in_base64(self, kizami: Command) -> None:

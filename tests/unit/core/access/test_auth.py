@@ -76,7 +76,7 @@ def test_an_oauth2_client_is_read() -> None:
     [
         ('auth = "hunter2"', 'auth: must be one of { bearer = "env:TOKEN" }'),
         ("auth = {}", "auth: must be one of "),
-        ('auth = { digest = "hunter2" }', "auth: must be one of "),
+        ('auth = { digest = "hunter2" }', "auth.digest: is not a setting; known: bearer, basic, oauth2"),
         ('auth = { bearer = "env:A", basic = ["u", "env:B"] }', "auth: must be one of "),
         ('auth = { bearer = "hunter2" }', "auth.bearer: must be a reference like env:NAME or file:PATH"),
         ('auth = { bearer = "env:hunter2 x" }', "auth.bearer: must name a variable after env:"),
@@ -89,7 +89,10 @@ def test_an_oauth2_client_is_read() -> None:
         ('auth = { basic = ["u", "env:P", "x"] }', 'auth.basic: must be a list like ["user", "env:PASSWORD"]'),
         ("auth = { oauth2 = 5 }", "auth.oauth2: must be a table with token_url, client_id and client_secret"),
         ('auth = { oauth2 = { client_id = "x" } }', "auth.oauth2.token_url: is required"),
-        (f'auth = {{ oauth2 = {{ {CLIENT}, password = "hunter2" }} }}', "auth.oauth2: may have token_url"),
+        (
+            f'auth = {{ oauth2 = {{ {CLIENT}, password = "hunter2" }} }}',
+            "auth.oauth2.password: is not a setting; known: token_url",
+        ),
         (
             'auth = { oauth2 = { token_url = "x", client_id = "a", client_secret = "env:S" } }',
             "auth.oauth2.token_url: must be like https://",
@@ -105,7 +108,7 @@ def test_an_oauth2_client_is_read() -> None:
         ),
         ('tls = "ca.pem"', 'tls: must be a table like { ca = "ca.pem" }'),
         ("tls = {}", "tls: must be a table like "),
-        ("tls = { verify = false }", "tls: must be a table like "),
+        ("tls = { verify = false }", "tls.verify: is not a setting; known: ca, cert, key"),
         ('tls = { key = "my.key" }', "tls.key: needs tls.cert beside it"),
         ('tls = { ca = "" }', "tls.ca: must be the path of a PEM file, or a reference"),
         ('tls = { key = "-----BEGIN hunter2", cert = "c" }', "tls.key: must be the path of a PEM file"),

@@ -151,21 +151,20 @@ class TestConfig:
         with pytest.raises(ConfigurationError, match=r"^metric: 'disk' is not a target; known: cpu$"):
             config.target("disk")
 
-    @pytest.mark.parametrize(
-        "text", ["", "# nothing\n", "targets = []", "targets = 5", "targets = [1]", "[targets]"]
-    )
+    @pytest.mark.parametrize("text", ["", "# nothing\n", "targets = []"])
     def test_a_file_without_targets_is_refused_with_the_remedy(self, text: str) -> None:
         assert refusal_of(text) == (
             "kizami.toml: needs at least one [[targets]] table; `kizami init` writes an example"
         )
 
-    @pytest.mark.parametrize(
-        "text", ["[[targets]", "name = ", "\ufeff" + MINIMAL, MINIMAL + 'name = "x"', "a = 2025-13-01"]
-    )
+    @pytest.mark.parametrize("text", ["[[targets]", "name = ", MINIMAL + 'name = "x"', "a = 2025-13-01"])
     def test_what_is_no_toml_is_refused_with_its_place(self, text: str) -> None:
         line = refusal_of(text)
         assert line.startswith("kizami.toml: is not valid TOML: ")
         assert "(at " in line
+
+    def test_a_file_may_begin_with_a_byte_order_mark(self) -> None:
+        assert parse_config("\ufeff" + MINIMAL) == parse_config(MINIMAL)
 
     def test_a_file_that_would_exhaust_the_parser_is_refused(self) -> None:
         assert refusal_of("a = " + "[" * 100_000) == "kizami.toml: is nested too deeply"
@@ -187,9 +186,9 @@ class TestConfig:
             f"kizami.toml: targets[0]: retries: is not a setting; known: {known}"
         )
         assert refusal_of("colour = 1\n" + MINIMAL) == (
-            "kizami.toml: colour: is not a setting; "
-            "known: targets, aggregation, backup, alerts, maintenance, public_url, language, heartbeat, "
-            "keep, keep_totals"
+            "kizami.toml: colour: is not a table or setting; "
+            "known: [[targets]], [aggregation], [backup], [[alerts]], [[maintenance]], public_url, language, "
+            "heartbeat, keep, keep_totals"
         )
 
     def test_an_unknown_setting_cannot_break_the_line(self) -> None:
