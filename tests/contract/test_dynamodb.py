@@ -149,5 +149,5 @@ def test_a_missing_table_is_a_store_error(endpoint: str) -> None:
 
 def test_an_endpoint_that_nobody_listens_on_is_a_store_error(monkeypatch: pytest.MonkeyPatch) -> None:
     lead_to(refused_url(), monkeypatch)
-    with pytest.raises(StoreError, match=r"PutItem: Unreachable: .*Connection refused"):
+    with pytest.raises(StoreError, match=r"PutItem: Unreachable: .*connection refused by "):
         DynamoDbMetricStore("AiResponseMetrics").put_if_absent(RECORD)

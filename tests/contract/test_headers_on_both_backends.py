@@ -51,7 +51,7 @@ FOUND: dict[str, tuple[str, Behaviour, tuple[int, ...] | str]] = {
     "refuse finds a repeated header in any letters": (
         'count = "n"\nrefuse = ["header:Link"]',
         with_headers(*LINK),
-        "header:Link is a text of 30 characters, and refuse wants nothing there",
+        "refuse: header:Link is a text of 30 characters, where nothing must stand",
     ),
     "refuse lets an answer without it pass": ('count = "n"\nrefuse = ["header:Link"]', with_headers(), (7,)),
     "refuse ignores a provisional answer": ('count = "n"\nrefuse = ["header:Warning"]', with_headers(), (7,)),
@@ -63,7 +63,7 @@ FOUND: dict[str, tuple[str, Behaviour, tuple[int, ...] | str]] = {
     "refuse looks at an answer without a body": (
         'count = "n"\nstatus = [204]\nrefuse = ["header:X-Truncated"]',
         with_headers("X-Truncated: 2", status="204 No Content"),
-        "header:X-Truncated is 2, and refuse wants nothing there",
+        "refuse: header:X-Truncated is 2, where nothing must stand",
     ),
     "require takes true": (
         'count = "n"\nrequire = { "header:x-complete" = true, "header:X-Pages" = 1, "header:X-Kind" = "all" }',
@@ -73,17 +73,17 @@ FOUND: dict[str, tuple[str, Behaviour, tuple[int, ...] | str]] = {
     "require compares a text with an empty one": (
         'count = "n"\nrequire = { "header:Link" = "" }',
         with_headers(*LINK),
-        "header:Link is a text of 30 characters, where require has ''",
+        "require: header:Link is a text of 30 characters, where '' must stand",
     ),
     "require misses a header": (
         'count = "n"\nrequire = { "header:Link" = "" }',
         with_headers(),
-        "header:Link is missing",
+        "require: header:Link is missing, where '' must stand",
     ),
     "require shows no secret": (
         'count = "n"\nrequire = { "header:Set-Cookie" = "made-up-cookie" }',
         with_headers(f"Set-Cookie: {SECRET}"),
-        "header:Set-Cookie is a text of 20 characters, where require has another text",
+        "require: header:Set-Cookie is a text of 20 characters, where another text must stand",
     ),
     "count shows no text": (
         'count = "header:X-Session"',
@@ -118,7 +118,7 @@ FOUND: dict[str, tuple[str, Behaviour, tuple[int, ...] | str]] = {
     "a text has headers": (
         'format = "text"\nrefuse = ["header:Warning"]',
         with_headers("Warning: 199 - stale", body=b"7"),
-        "header:Warning is a text of 11 characters, and refuse wants nothing there",
+        "refuse: header:Warning is a text of 11 characters, where nothing must stand",
     ),
 }
 

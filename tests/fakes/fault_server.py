@@ -67,8 +67,8 @@ Behaviour = Callable[[Exchange], None]
 
 
 def head(length: int | None, code: int = 200, **headers: str) -> bytes:
-    lines = [f"HTTP/1.1 {code} Whatever", "Content-Type: application/json"]
-    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    named = {"Content_Type": "application/json"} | headers
+    lines = [f"HTTP/1.1 {code} Whatever", *(f"{name.replace('_', '-')}: {value}" for name, value in named.items())]
     if length is not None:
         lines.append(f"Content-Length: {length}")
     return "\r\n".join([*lines, "", ""]).encode()

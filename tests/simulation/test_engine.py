@@ -514,8 +514,8 @@ def test_only_requests_count_however_often_a_message_is_handed_out(
 LASTING = {"lies", "bomb", "gzip", "html"}  # waiting does not help
 REASONS = {
     "refuses": "connect",
-    "hangs": "no whole answer within 1.5 s",
-    "drips": "no whole answer within 1.5 s",
+    "hangs": "no complete answer within 1.5 s",
+    "drips": "no complete answer within 1.5 s",
     "lies": "the answer is about 2001-01-01T00:00:00Z",
     "bomb": "larger than 1048576 bytes",
     "gzip": "larger than 1048576 bytes",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from kizami.alerts.messages import Message, Unfilled
 from kizami.alerts.notices import MessageState
 from kizami.alerts.words import WORDS, Words
+from kizami.core.access.failures import cause_in
 from kizami.core.coverage import Completeness
 from kizami.home.incidents import HOME, Kind, Member
 
@@ -26,13 +27,14 @@ class Text:
 
 def render_text(message: Message, language: str) -> Text:
     """The message in that language."""
+    message = replace(message, cause=cause_in(message.cause, language))
     title = f"{_MARKS.get(message.state, '✗')} {sentence(message, language)}"
     return Text(title, "\n".join([title, *_lines(message, WORDS[language])]))
 
 
 def sentence(message: Message, language: str) -> str:
     """The message in one line: who, what, since when; or when it recovered, and what was filled."""
-    return _title(message, WORDS[language])
+    return _title(replace(message, cause=cause_in(message.cause, language)), WORDS[language])
 
 
 def _title(message: Message, words: Words) -> str:

@@ -182,8 +182,10 @@ def remedy(error: ApiError, target: Target) -> str:
     if isinstance(error, TokenRefused):
         return "check token_url, client_id, scope and the secret of the target's auth"
     if isinstance(error, ApiUnreachable):
-        return f"is {target.url} right and its server up? Is timeout long enough?"
+        return error.remedy or f"is {target.url} right and its server up? Is timeout long enough?"
     if isinstance(error, ApiPayloadError):
+        if target.answer.format == "text" and not error.remedy:
+            return 'with format = "text" the body must be the number alone; of JSON, leave format out'
         return error.remedy or f"compare the answer with the target's {_value_settings(target)}"
     if isinstance(error, ApiStatusError) and error.refuses_key:
         return f"the key is refused: check {_secrets_of(target)}"

@@ -52,6 +52,7 @@ class Response:
     body: bytes
     retry_after: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict, hash=False)  # those wanted, names in small letters
+    content_type: str = field(default="", compare=False)  # for errors only
 
 
 def plan_request(message: ScheduleMessage, target: Target) -> Request:
@@ -155,7 +156,7 @@ def read_values(response: Response, message: ScheduleMessage, target: Target) ->
         raise ApiStatusError(response.status, retry_after_seconds(response.retry_after), expected.status)
     if response.status == 204 and not response.body and expected.may_be_empty:
         return expected.read_empty(response.headers)
-    answer = read_answer(response.body, expected, message.window, response.headers)
+    answer = read_answer(response.body, expected, message.window, response.headers, response.content_type)
     if answer.window != message.window:
         start, end = (instant.isoformat()[:-6] + "Z" for instant in (answer.window.start, answer.window.end))
         problem = f"from, to: the answer is about {start} to {end}, which was not asked for"

@@ -73,16 +73,19 @@ class ApiError(KizamiError):
 
 
 class ApiUnreachable(ApiError):
-    """No answer: refused, reset, hung or too slow."""
+    """No answer: refused, reset, hung or too slow; `remedy` says what may help."""
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        super().__init__(problem, remedy)
+        self.problem = problem
+        self.remedy = remedy
+
+    def _words(self) -> str:
+        return self.problem
 
 
 class CertificateRefused(ApiUnreachable):
     """A certificate is not believed, by us or by the other side."""
-
-    def __init__(self, problem: str, remedy: str) -> None:
-        super().__init__(problem, remedy)
-        self.problem = problem
-        self.remedy = remedy
 
     def _words(self) -> str:
         return f"{self.problem}; {self.remedy}"

@@ -81,9 +81,12 @@ class MetricRecord:
 
 
 def load_json(body: bytes | str, decoder: json.JSONDecoder | None = None) -> Any:
-    """What `body` says in strict JSON: UTF-8, no NaN or Infinity, no key twice. Else ValueError, one line."""
+    """What `body` says in strict JSON: UTF-8, no NaN or Infinity, no key twice. Else ValueError, one line.
+
+    Bytes may begin with a byte order mark.
+    """
     try:
-        text = body.decode("utf-8") if isinstance(body, bytes) else body
+        text = body.decode("utf-8").removeprefix(_BYTE_ORDER_MARK) if isinstance(body, bytes) else body
         return (decoder or _STRICT).decode(text)
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 at byte {error.start}") from None
@@ -119,8 +122,7 @@ def _decoder(parse_float: Callable[[str], Any]) -> json.JSONDecoder:
     )
 
 
-_NO_JSON = 'is url right? If the body is the number itself, set format = "text"'
-_NO_BODY = "is url right? If an empty answer means 0, have the API give status 204, and list it in status"
+_BYTE_ORDER_MARK = "\ufeff"
 _NO_ECHO = "leave echo out, unless the answer repeats the window as from and to"
 _OTHER_ECHO = "echo = false, if from and to name no window"
 
@@ -209,12 +211,13 @@ def read_answer(
     answer: Answer = ORIGINAL_ANSWER,
     asked: Window | None = None,
     headers: Mapping[str, str] = NO_HEADERS,
+    content_type: str = "",
 ) -> ApiAnswer:
     """The answer in `body`, else ApiPayloadError naming what is wrong with it.
 
     The window is the one the body echoes, in any form of ISO 8601; an answer that echoes none is about `asked`.
     """
-    document = read_document(body, answer) if answer.needs_body else None
+    document = read_document(body, answer, content_type) if answer.needs_body else None
     window = _read_echo(document, answer.echo) or asked
     if window is None:
         raise ApiPayloadError("from: is missing", _NO_ECHO)
@@ -224,16 +227,19 @@ def read_answer(
     return ApiAnswer(window, answer.read(document, headers), others)
 
 
-def read_document(body: bytes | str, answer: Answer) -> Any:
-    """What a body says, as exact as it is written: JSON or text, else ApiPayloadError."""
+def read_document(body: bytes | str, answer: Answer, content_type: str = "") -> Any:
+    """What a body says, as exact as it is written: JSON or text, else ApiPayloadError that says what it is."""
     try:
         if answer.format == "text":
-            return (body.decode("utf-8") if isinstance(body, bytes) else body).strip()
+            text = body.decode("utf-8") if isinstance(body, bytes) else body
+            return text.removeprefix(_BYTE_ORDER_MARK).strip()
         return load_json(body, _EXACT)
     except UnicodeDecodeError as error:
         raise ApiPayloadError(f"the body is not UTF-8 at byte {error.start}") from None
     except ValueError as error:
-        raise ApiPayloadError(f"the body is {error}", _NO_JSON if body else _NO_BODY) from None
+        from kizami.core.answers.other_formats import explain_no_json  # only such an answer needs it
+
+        raise ApiPayloadError(*explain_no_json(body, content_type, str(error))) from None
 
 
 def _read_echo(document: Any, echo: bool | None) -> Window | None:

@@ -253,7 +253,7 @@ class TestLines:
     ) -> None:
         connection.execute(_TWO_METRICS)
         self.filled(connection, hanging=300)
-        statements.fail(connection, [FailedRow(0, 1, 0, 3, "no whole answer within 10 s")])
+        statements.fail(connection, [FailedRow(0, 1, 0, 3, "no complete answer within 10 s")])
         lines = self.lines(Rooms({1: "hangs", 2: "healthy"}, {}, waiting=200))
         lines.clear(connection, 10_000)
         letters = dead_letters.newest()
@@ -263,7 +263,7 @@ class TestLines:
         assert oldest.receives == 3
         assert oldest.reason == (
             "more than 200 slots waited for its host; redrive it when the host answers again; "
-            "its last error: no whole answer within 10 s"
+            "its last error: no complete answer within 10 s"
         )
         assert statements.retried_by_metric(connection) == {1: 200, 2: 9}
 

@@ -50,8 +50,19 @@ def test_the_beginning_says_who_what_since_when_and_how_much() -> None:
         "✗ checkout/payments and 2 more: status 503, expected 200 since 08:34 UTC, 12 slots dead"
     )
     assert title(OPENED, "ja") == (
-        "✗ checkout/payments ほか 2 件: status 503, expected 200（08:34 UTC から）、デッドレター 12 件"
+        "✗ checkout/payments ほか 2 件: 200 ではなくステータス 503（08:34 UTC から）、デッドレター 12 件"
     )
+
+
+def test_a_cause_is_said_in_the_receivers_language() -> None:
+    refused = replace(
+        OPENED, cause="connection refused by 127.0.0.1:9; is its server up?", targets=1, slots=SlotTally()
+    )
+    assert title(refused) == "✗ checkout/payments: connection refused by 127.0.0.1:9 since 08:34 UTC"
+    assert title(refused, "ja") == "✗ checkout/payments: 127.0.0.1:9 が接続を拒否（08:34 UTC から）"
+    assert "\n127.0.0.1:9 が接続を拒否; is its server up?" in render_text(refused, "ja").body
+    unknown = replace(refused, cause="something else")
+    assert title(unknown, "ja") == "✗ checkout/payments: something else（08:34 UTC から）"
 
 
 def test_the_end_says_that_every_slot_is_filled() -> None:

@@ -256,7 +256,8 @@ def test_collector_error_network_and_timeout_are_logged_and_raised(
         started = time.monotonic()
         error = expect_failure(ApiUnreachable, server, monkeypatch, capsys)
         assert time.monotonic() - started < 60
-    assert str(error).startswith(f"GET {server.url}/response_count: ")
+    place = server.url.removeprefix("http://")
+    assert place in str(error) or str(error) == "no complete answer within 0.5 s"
     assert rows(table, moto_endpoint) == []
 
 
@@ -264,11 +265,11 @@ def test_collector_error_network_and_timeout_are_logged_and_raised(
 def test_requirement_7_1_a_refused_call_is_logged_with_its_details_and_raised(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with pytest.raises(ApiUnreachable, match="Connection refused"):
+    with pytest.raises(ApiUnreachable, match=r"^connection refused by "):
         handler(sqs_event(MESSAGE), LambdaContext())
     (line,) = errors(capsys)
     assert line["error"] == "ApiUnreachable"
-    assert "Connection refused" in line["detail"]
+    assert line["detail"].startswith("connection refused by 127.0.0.1:")
 
 
 @pytest.mark.usefixtures("table")
@@ -343,8 +344,8 @@ def test_collector_error_an_invalid_answer_is_logged_and_raised(
 @pytest.mark.parametrize(
     ("behaviour", "problem"),
     [
-        (faults.huge_body, "longer than 1048576 bytes"),
-        (faults.gzip_bomb, "longer than 1048576 bytes"),
+        (faults.huge_body, "larger than 1048576 bytes"),
+        (faults.gzip_bomb, "larger than 1048576 bytes"),
         (faults.encoded_and_late, "encoded as 'br', which was not asked for"),
     ],
 )

@@ -73,7 +73,7 @@ def test_the_collector_asks_a_target_of_any_shape_and_shows_no_secret(
             + 'query = { at = "{from:unix_ms}", tag = ["a", "b"], key = "ssm:/kizami/query-key" }\n'
         )
         collector.handler(sqs_event(body), LambdaContext())
-        with pytest.raises(ApiUnreachable, match=r"^POST http://127\.0\.0\.1:\d+/v1/2025: ") as failure:
+        with pytest.raises(ApiUnreachable, match=r"^127\.0\.0\.1:\d+ closed the connection") as failure:
             collector.handler(sqs_event(body), LambdaContext())
         seen = server.requests[0]
     assert seen.target == "/v1/2025?at=1764670980000&tag=a&tag=b&key=canary%265"

@@ -222,7 +222,7 @@ class TestResponse:
 
     def test_an_empty_204_is_no_answer_where_the_window_must_be_echoed(self) -> None:
         target = Target(answer=Answer(status=(200, 204), echo=True))
-        with pytest.raises(ApiPayloadError, match=r"^the body is not JSON"):
+        with pytest.raises(ApiPayloadError, match=r"^the body is empty$"):
             read_count(Response(204, b""), MESSAGE, target)
 
     def test_an_unexpected_status_is_named_with_those_that_are_expected(self) -> None:

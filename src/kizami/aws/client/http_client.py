@@ -7,8 +7,20 @@ import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from errno import errorcode
 from functools import lru_cache
-from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection, IncompleteRead
+from http.client import (
+    BadStatusLine,
+    HTTPConnection,
+    HTTPException,
+    HTTPMessage,
+    HTTPResponse,
+    HTTPSConnection,
+    IncompleteRead,
+    LineTooLong,
+    RemoteDisconnected,
+    UnknownProtocol,
+)
 from io import BufferedReader, RawIOBase
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -20,21 +32,31 @@ from kizami.core.slots import shorten
 
 if TYPE_CHECKING:
     from kizami.core.access.proxy import Proxy
-    from kizami.core.errors import CertificateRefused
+    from kizami.core.errors import ApiUnreachable
 
 KEPT_CONNECTIONS_PER_ORIGIN = 16
 _PACKED = ("gzip", "x-gzip")
+_NO_TUNNEL = "Tunnel connection failed: "
+_KINDS = (  # the first that fits
+    (RemoteDisconnected, "no answer"),
+    ((ConnectionResetError, BrokenPipeError, ssl.SSLEOFError), "reset"),
+    (ssl.SSLError, "no handshake"),
+    ((BadStatusLine, UnknownProtocol), "other protocol"),
+    (LineTooLong, "large headers"),
+    ((IncompleteRead, EOFError), "cut short"),
+    ((HTTPException, ValueError), "broken answer"),
+)
 
 
 class HttpFailure(Exception):
-    """No complete answer came; the text names the cause and carries nothing of the request.
+    """No complete answer came; the text names the cause and carries nothing of the request but its host.
 
-    `refused` is there if a certificate was the cause.
+    `cause` has its remedy, where there is one.
     """
 
-    def __init__(self, words: str, refused: CertificateRefused | None = None) -> None:
+    def __init__(self, words: str, cause: ApiUnreachable | None = None) -> None:
         super().__init__(words)
-        self.refused = refused
+        self.cause = cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +152,7 @@ class _Exchange:
         except (OSError, HTTPException) as error:
             if monotonic() >= self._deadline:
                 raise HttpFailure(self._too_late()) from None
-            raise HttpFailure(cause_of(error), explain_refusal(error)) from None
+            raise failure_of(error, self._parts, self._route.proxy) from None
 
     def _too_late(self) -> str:
         return f"no complete answer within {self._request.timeout_seconds:.3g} s"
@@ -269,7 +291,7 @@ def encoding_problem(headers: HTTPMessage, *, gzip: bool) -> str | None:
 
 def too_long(limit: int) -> str:
     """What is said of a body above the limit."""
-    return f"longer than {limit} bytes"
+    return f"larger than {limit} bytes"
 
 
 def unpack(body: bytes, headers: HTTPMessage, limit: int) -> tuple[bytes, str | None]:
@@ -284,10 +306,10 @@ def _decompress(body: bytes, limit: int) -> tuple[bytes, str | None]:
     try:
         unpacked = unpacker.decompress(body, limit + 1)
     except zlib.error:
-        return b"", "not the gzip that it is said to be"
+        return b"", "not what its Content-Encoding says"
     if len(unpacked) > limit:
         return b"", too_long(limit)
-    return (unpacked, None) if unpacker.eof or not body else (b"", "not the whole of what was compressed")
+    return (unpacked, None) if unpacker.eof or not body else (b"", "not what its Content-Encoding says")
 
 
 def _is_silent(sock: socket.socket) -> bool:
@@ -315,18 +337,35 @@ def trusted() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def explain_refusal(error: Exception) -> CertificateRefused | None:
-    """What a certificate has to do with it, if it has."""
-    if not isinstance(error, ssl.SSLError):
-        return None
-    from kizami.core.access.certificates import explain  # hardly any start needs it
+def failure_of(error: Exception, parts: SplitResult, proxy: Proxy | None = None) -> HttpFailure:
+    """What the error means, in the words that every client has for it.
 
-    return explain(f"{error.reason} {getattr(error, 'verify_message', '')}")
+    Its own text is left out, because it can quote the request.
+    """
+    from kizami.core.access import failures  # hardly any start needs it
+    from kizami.core.access.certificates import explain
+
+    if isinstance(error, ssl.SSLError):
+        refused = explain(f"{error.reason} {getattr(error, 'verify_message', '')}")
+        if refused:
+            return HttpFailure(refused.problem, refused)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    at = failures.place_of(host, port)
+    if str(error).startswith(_NO_TUNNEL):  # nobody's words but the proxy's
+        cause = failures.unreachable("refused by proxy", at, str(error).removeprefix(_NO_TUNNEL)[:3])
+        return HttpFailure(str(cause), cause)
+    if proxy and isinstance(error, socket.gaierror | ConnectionRefusedError):
+        host, at = proxy.host, failures.place_of(proxy.host, proxy.port)
+    kind = _kind_of(error) or failures.kind_of_errno(errorcode.get(getattr(error, "errno", None) or 0))
+    if kind is None:
+        words = getattr(error, "strerror", None)
+        return HttpFailure(f"{type(error).__name__}: {words}" if words else type(error).__name__)
+    cause = failures.unreachable(kind, host if "name" in kind else at)
+    return HttpFailure(str(cause), cause)
 
 
-def cause_of(error: Exception) -> str:
-    """The kind of error and the system's words for it, but not its text: that can quote the request."""
-    if str(error).startswith("Tunnel connection failed: "):  # nobody's words but the proxy's
-        return f"the proxy refused: {' '.join(str(error).split()[3:])[:100]}"
-    words = getattr(error, "strerror", None)
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+def _kind_of(error: Exception) -> str | None:
+    """The kind of failure that an error means by its type."""
+    if isinstance(error, socket.gaierror):
+        return "no name server" if error.errno == socket.EAI_AGAIN else "unknown name"
+    return next((kind for types, kind in _KINDS if isinstance(error, types)), None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Mapping
-from http.client import HTTPException, HTTPMessage
+from http.client import BadStatusLine, HTTPException, HTTPMessage, LineTooLong, RemoteDisconnected
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
@@ -18,9 +18,8 @@ from kizami.aws.client.http_client import (
     HttpAnswer,
     HttpFailure,
     HttpRequest,
-    cause_of,
     encoding_problem,
-    explain_refusal,
+    failure_of,
     too_long,
     trusted,
     unpack,
@@ -62,7 +61,7 @@ class LoopClient:
         except TimeoutError:
             raise HttpFailure(f"no complete answer within {request.timeout_seconds:.3g} s") from None
         except (OSError, EOFError, HTTPException, ValueError) as error:
-            raise HttpFailure(cause_of(error), explain_refusal(error)) from None
+            raise failure_of(error, urlsplit(request.url)) from None
 
     def close(self) -> None:
         """Let go of the kept connections; the client stays usable."""
@@ -111,8 +110,11 @@ class LoopClient:
                 connection.writer.transport.abort()
 
 
-class _NothingCame(EOFError):
+class _NothingCame(RemoteDisconnected):
     """The connection ended before the first byte of an answer."""
+
+    def __init__(self) -> None:
+        super().__init__("")
 
 
 async def _connect(parts: SplitResult) -> LoopConnection:
@@ -160,12 +162,14 @@ async def _read_head(reader: asyncio.StreamReader) -> tuple[str, int, HTTPMessag
         raise _NothingCame
     words = first.decode("latin-1").split(None, 2)
     if len(words) < 2 or not words[0].startswith("HTTP/1.") or not (words[1].isdigit() and len(words[1]) == 3):
-        raise BadAnswer
+        raise BadStatusLine("")
     headers, size = HTTPMessage(), len(first)
     while (line := await reader.readline()) not in (b"\r\n", b"\n"):
         size += len(line)
         name, colon, value = line.decode("latin-1").partition(":")
-        if size > MOST_HEAD_BYTES or not colon:
+        if size > MOST_HEAD_BYTES:
+            raise LineTooLong("headers")
+        if not colon:
             raise BadAnswer
         headers[name.strip()] = value.strip()
     return words[0], int(words[1]), headers

@@ -38,7 +38,7 @@ def exchange(http: HttpClient, request: Request, seconds: float, who: Mapping[st
     try:
         answer = http.exchange(written(request, seconds, who))
     except HttpFailure as failure:
-        raise unreachable(request, failure) from None
+        raise unreachable(failure) from None
     return read(answer, request)
 
 
@@ -49,21 +49,22 @@ def written(request: Request, seconds: float, who: Mapping[str, str] = NOBODY) -
     return HttpRequest(request.method, url, headers, seconds, cap, request.body, gzip=True)
 
 
-def unreachable(request: Request, failure: HttpFailure) -> ApiUnreachable:
+def unreachable(failure: HttpFailure) -> ApiUnreachable:
     """No answer, as the core names it."""
-    return failure.refused or ApiUnreachable(f"{request.method} {without_query(request.url)}: {failure}")
+    return failure.cause or ApiUnreachable(str(failure))
 
 
 def read(answer: HttpAnswer, request: Request) -> Response:
     """What came back, as far as a decision needs it."""
     if answer.status < 300 and answer.problem:
-        raise ApiPayloadError(f"the body is {answer.problem}", TOO_LARGE if "longer" in answer.problem else "")
+        raise ApiPayloadError(f"the body is {answer.problem}", TOO_LARGE if "larger" in answer.problem else "")
     wanted = {
         name: ", ".join(map(str.strip, found))
         for name in request.wanted_headers
         if (found := answer.headers.get_all(name))
     }
-    return Response(answer.status, answer.body, answer.headers.get("retry-after"), wanted)
+    retry_after, content_type = answer.headers.get("retry-after"), answer.headers.get("content-type", "")
+    return Response(answer.status, answer.body, retry_after, wanted, content_type)
 
 
 def _with_secrets(request: Request) -> str:

@@ -74,7 +74,7 @@ async def _exchange(request: Request, seconds: float, who: Mapping[str, str] = N
     try:
         answer = await loop_client().exchange(written(request, max(0.0, deadline - machine.monotonic()), who))
     except HttpFailure as failure:
-        raise unreachable(request, failure) from None
+        raise unreachable(failure) from None
     return read(answer, request)
 
 

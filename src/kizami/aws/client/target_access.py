@@ -99,7 +99,7 @@ class _TokenClient:
             answer = self._http.exchange(HttpRequest("POST", url, question.headers, seconds, cap, question.body))
             token = read_token(self._auth, answer.status, answer.body)
         except HttpFailure as failure:
-            words = failure.refused or failure
+            words = failure.cause or failure
             self._kept.fail(ApiUnreachable(f"no token from {url}: {words}"), machine.monotonic())
         except ApiError as error:
             self._kept.fail(error, machine.monotonic())

@@ -74,7 +74,7 @@ def _find(answer: Response | ApiError, target: Target) -> tuple[Finding, ...]:
     if isinstance(answer, ApiError) or answer.status not in expected.status:
         return ()
     try:
-        document = read_document(answer.body, expected) if expected.needs_body else None
+        document = read_document(answer.body, expected, answer.content_type) if expected.needs_body else None
     except ApiPayloadError:
         return ()
     return tuple(find_values(expected, document, answer.headers))

@@ -7,6 +7,7 @@
            references     every secret that a target refers to for it
            proxy          who passes a request on
            certificates   what a certificate that is refused needs, and until when one is valid
+           failures       why no answer came, in the same words for every client
 
 All of it is pure: local/http and aws/client read the secrets and files, and ask.
 """

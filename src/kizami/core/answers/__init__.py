@@ -3,7 +3,8 @@
 a body and headers, from core/collector ─▶ answer (what it must be) ─▶ values (where its value stands)
     ─▶ numbers (exact ones, in units of so many decimal places)
 
-nearest   what is said of an answer that has something else
-excerpts  what a person is shown of an answer
-findings  where each value was found, as `kizami try` shows it
+nearest        what is said of an answer that has something else
+other_formats  what an answer is that is not JSON
+excerpts       what a person is shown of an answer
+findings       where each value was found, as `kizami try` shows it
 """

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kizami.core.answers.nearest import json_words
+from kizami.core.answers.nearest import json_words, said
 from kizami.core.answers.numbers import (
     MAX_DECIMALS,
     Exact,
@@ -40,7 +40,8 @@ COUNT = Expression(("count",))
 MAX_VALUES = 100  # so many are written together on AWS
 
 _FORMATS = ("json", "text")
-_PARTIAL = "ask for less at a time (a shorter interval, a larger page), if the answer is a part of the whole"
+_NOT_REFUSED = "see what the API reports there; if such an answer is good, take {} out of refuse"
+_NOT_REQUIRED = "compare the answer with require, and url, query and body with what the API wants"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +149,12 @@ class Answer:
         self.check_headers(headers)
         for expression in self.refuse:
             if expression.header is None and (found := find(expression, document)):
-                raise _refused(expression, json_words(found))
+                raise _refused(expression, said(found))
         for expression, wanted in self.require:
-            if expression.header is None and not _is_same(found := look_up(expression, document), wanted):
-                raise _required(expression, json_words(found), json_words(wanted))
+            if expression.header is None:
+                found = _look_up_required(expression, document, wanted)
+                if not _is_same(found, wanted):
+                    raise _required(expression, said(found), said(wanted))
 
     def check_headers(self, headers: Mapping[str, str]) -> None:
         """The same of its headers, which an answer without a body has too."""
@@ -162,19 +165,29 @@ class Answer:
             if not expression.header:
                 continue
             text = header_text(expression, headers)
+            words = "another text" if reads_secret(expression) else said(wanted)
             if text is None:
-                raise ApiPayloadError(f"{expression} is missing", _PARTIAL)
+                raise ApiPayloadError(f"require: {expression} is missing, where {words} must stand", _NOT_REQUIRED)
             if not _is_written(text, wanted):
-                words = "another text" if reads_secret(expression) else json_words(wanted)
                 raise _required(expression, header_words(expression, text), words)
 
 
+def _look_up_required(expression: Expression, document: Any, wanted: Literal) -> Any:
+    try:
+        return look_up(expression, document)
+    except ApiPayloadError as error:
+        problem, _, there = error.problem.partition("; ")
+        problem = f"require: {problem}, where {said(wanted)} must stand" + (f"; {there}" if there else "")
+        raise ApiPayloadError(problem, _NOT_REQUIRED) from None
+
+
 def _refused(expression: Expression, words: str) -> ApiPayloadError:
-    return ApiPayloadError(f"{expression} is {words}, and refuse wants nothing there", _PARTIAL)
+    problem = f"refuse: {expression} is {words}, where nothing must stand"
+    return ApiPayloadError(problem, _NOT_REFUSED.format(expression))
 
 
 def _required(expression: Expression, words: str, wanted: str) -> ApiPayloadError:
-    return ApiPayloadError(f"{expression} is {words}, where require has {wanted}", _PARTIAL)
+    return ApiPayloadError(f"require: {expression} is {words}, where {wanted} must stand", _NOT_REQUIRED)
 
 
 def _is_nothing(text: str) -> bool:

@@ -39,7 +39,7 @@ def _printable(character: str) -> str:
 
 def excerpt(body: bytes) -> str:
     """The first 200 characters on one line; of a page, what a browser would show of it."""
-    text = body[:_LOOKED_AT].decode("utf-8", "replace")
+    text = body[:_LOOKED_AT].decode("utf-8", "replace").removeprefix("\ufeff")
     if _IS_MARKUP.match(text):
         text = _MARKUP.sub(" ", text)
     line = hidden(" ".join(text.split()))

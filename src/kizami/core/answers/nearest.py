@@ -52,6 +52,12 @@ def json_words(value: Any) -> str:
     return shorten(value) if number is None else exact_text(number)
 
 
+def said(value: Any) -> str:
+    """The same, with a text that is a number kept apart from the number."""
+    words = json_words(value)
+    return f'"{words}"' if isinstance(value, str) and read_exact(value) is not None else words
+
+
 def nearest(document: Any, wanted: Path) -> str:
     """What the answer has in place of what is missing: a number whose path has much the same words, else the keys
     where the way ends; beginning with `; `, or nothing where nothing is there."""

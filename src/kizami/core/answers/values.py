@@ -119,8 +119,13 @@ def look_up(expression: Expression, document: Any) -> Any:
         for step in expression.steps:
             value = value[step] if type(value) is dict else step_into(value, step)
     except KeyError:
-        raise ApiPayloadError(f"{expression} is missing{nearest(document, expression.steps)}") from None
+        raise _missing(str(expression), document, expression.steps) from None
     return value
+
+
+def _missing(place: str, document: Any, path: Path) -> ApiPayloadError:
+    remedy = 'count = "" reads the whole body' if read_exact(document) is not None else ""
+    return ApiPayloadError(f"{place} is missing{nearest(document, path)}", remedy)
 
 
 def find(expression: Expression, document: Any) -> Any:
@@ -223,8 +228,8 @@ class _Walk:
             yield step, step_into(value, step)
         except KeyError:
             if len(path) + 1 != self.absent_depth:
-                place = _place(self.expression, (*path, step))
-                raise ApiPayloadError(f"{place} is missing{nearest(self.document, (*path, step))}") from None
+                path = (*path, step)
+                raise _missing(_place(self.expression, path), self.document, path) from None
 
     def _array(self, value: Any, path: Path) -> list[Any]:
         if isinstance(value, list):

@@ -8,7 +8,7 @@ import pycurl
 
 from kizami import __version__
 from kizami.core.errors import KizamiError
-from kizami.local.http.handle import is_loopback, system_authorities
+from kizami.local.http.handle import explain_failure, is_loopback, system_authorities
 
 TIMEOUT_SECONDS = 10.0
 
@@ -45,7 +45,10 @@ def call(
         curl.perform()
         status = curl.getinfo(pycurl.RESPONSE_CODE)
     except pycurl.error as error:
-        raise Undelivered(str(error.args[-1]) or f"libcurl error {error.args[0]}") from None
+        code, words = error.args
+        if code == pycurl.E_OPERATION_TIMEDOUT:
+            raise Undelivered(f"no complete answer within {timeout_seconds:g} s") from None
+        raise Undelivered(str(explain_failure(curl, code, words))) from None
     finally:
         curl.close()
     if not 200 <= status < 300:

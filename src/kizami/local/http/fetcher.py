@@ -15,8 +15,9 @@ import time
 from collections import deque
 from typing import Any, NamedTuple, Self
 
+from kizami.core.access.failures import unreachable
 from kizami.core.collector import Response
-from kizami.core.errors import ApiError, ApiUnreachable
+from kizami.core.errors import ApiError
 from kizami.local.http.connection_pools import Pools
 from kizami.local.http.connections import Connections, allowed_files, spare_files
 from kizami.local.http.handle import NO_SECRETS, Handle, RequestProfile, SentSecrets
@@ -186,7 +187,8 @@ class Fetcher:
 
     def _go_on(self, handle: Handle, name: str, known: Found) -> list[Finished]:
         if isinstance(known, NameFailure):
-            return [self._over(handle, ApiUnreachable(f"the name {name} can't be resolved: {known}"))]
+            kind = "no name server" if known.for_now else "unknown name"
+            return [self._over(handle, unreachable(kind, name))]
         handle.go_on()
         handle.tell(name, handle.origin.port, known)
         handle.origin.told = known
@@ -215,7 +217,7 @@ class Fetcher:
             left = self._unresolved[name] = [handle for handle in handles if handle.deadline > now]
             late = [handle for handle in handles if handle.deadline <= now]
             finished += [
-                self._over(handle, handle.too_late(f"the name {name} was not resolved")) for handle in late
+                self._over(handle, handle.too_late(f"host name {name} was not resolved")) for handle in late
             ]
             if not left:
                 del self._unresolved[name]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from errno import errorcode
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -14,9 +16,11 @@ import pycurl
 
 from kizami import __version__
 from kizami.core.access.certificates import explain
+from kizami.core.access.failures import kind_of_errno, place_of, unreachable
 from kizami.core.access.proxy import Proxy
 from kizami.core.collector import TOO_LARGE, Response
 from kizami.core.errors import ApiError, ApiPayloadError, ApiUnreachable
+from kizami.core.messages import NO_HEADERS
 from kizami.core.requests.query import add_query
 from kizami.core.targets.target import DEFAULT_MAX_BODY_BYTES
 from kizami.local.http.connections import Origin
@@ -24,6 +28,7 @@ from kizami.local.http.connections import Origin
 _FOR_EVER = -1
 # How long libcurl believes what it has read of a file of authorities; pycurl has no name for that option.
 _CA_CACHE_TIMEOUT, _CA_SECONDS = 321, 60
+_HTTP2_STREAM, _TOO_LARGE = 92, 100  # CURLE_…, likewise
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -87,6 +92,41 @@ class RequestProfile:
 def is_loopback(url: str) -> bool:
     """Whether it is on this machine: no proxy of the environment is on the way there."""
     return urlsplit(url).hostname in _LOOPBACK
+
+
+_KINDS = {
+    pycurl.E_COULDNT_RESOLVE_HOST: "unknown name",
+    pycurl.E_COULDNT_RESOLVE_PROXY: "unknown name",
+    pycurl.E_COULDNT_CONNECT: "no connection",
+    pycurl.E_UNSUPPORTED_PROTOCOL: "other protocol",
+    pycurl.E_FTP_WEIRD_SERVER_REPLY: "broken answer",
+    pycurl.E_BAD_CONTENT_ENCODING: "broken answer",
+    pycurl.E_GOT_NOTHING: "no answer",
+    pycurl.E_PARTIAL_FILE: "cut short",
+    pycurl.E_HTTP2: "cut short",
+    _HTTP2_STREAM: "cut short",
+    pycurl.E_SSL_CONNECT_ERROR: "no handshake",
+    _TOO_LARGE: "large headers",
+}
+_SAID = (("response headers", "large headers"), ("chunk", "broken answer"), ("Proxy CONNECT aborted", "no answer"))
+
+
+def explain_failure(curl: Any, code: int, words: str, proxy: Proxy | None = None) -> ApiUnreachable:
+    """What libcurl's error means, in the words that every client has for it."""
+    words = " ".join(words.split())
+    if refused := explain(words):
+        return refused
+    parts = urlsplit(curl.getinfo(pycurl.EFFECTIVE_URL))
+    at = place_of(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+    if status := re.search(r"CONNECT tunnel failed, response (\d+)", words):
+        return unreachable("refused by proxy", at, status[1])
+    if by := re.search(r" over proxy (\S+)|^Proxy ", words):
+        at = place_of(proxy.host, proxy.port) if proxy else f"the proxy {by[1] or ''}".rstrip()
+    kind = kind_of_errno(errorcode.get(curl.getinfo(pycurl.OS_ERRNO))) or _KINDS.get(code)
+    kind = next((each for said, each in _SAID if said in words), kind)
+    if kind is None:
+        return ApiUnreachable(words or f"libcurl error {code}")
+    return unreachable(kind, words.rpartition(": ")[2] if kind == "unknown name" else at)
 
 
 class Handle:
@@ -175,14 +215,14 @@ class Handle:
         status = self.curl.getinfo(pycurl.RESPONSE_CODE)
         retry_after = None if status == 200 else str(self.curl.getinfo(pycurl.RETRY_AFTER))
         body = b"".join(self._chunks)
-        if self.profile.wanted_headers:
-            return Response(status, body, retry_after, self._headers)
-        return Response(status, body, retry_after)
+        headers = self._headers if self.profile.wanted_headers else NO_HEADERS
+        content_type = self.curl.getinfo_raw(pycurl.CONTENT_TYPE) or b""
+        return Response(status, body, retry_after, headers, content_type.decode("latin-1"))
 
     def failure(self, code: int, words: str) -> Response | ApiError:
         """What has become of a request that libcurl gave up; of an error only its status counts, not its body."""
         if code == pycurl.E_OPERATION_TIMEDOUT:
-            return self.too_late("no whole answer")
+            return self.too_late("no complete answer")
         is_too_large = code == pycurl.E_FILESIZE_EXCEEDED or self._size > self.profile.max_body_bytes
         if is_too_large or code in (pycurl.E_BAD_CONTENT_ENCODING, pycurl.E_WRITE_ERROR):
             if self.curl.getinfo(pycurl.RESPONSE_CODE) >= 300:
@@ -191,8 +231,7 @@ class Handle:
                 limit = self.profile.max_body_bytes
                 return ApiPayloadError(f"the body is larger than {limit} bytes", TOO_LARGE)
             return ApiPayloadError("the body is not what its Content-Encoding says")
-        words = " ".join(words.split())
-        return explain(words) or ApiUnreachable(words or f"libcurl error {code}")
+        return explain_failure(self.curl, code, words, self.profile.proxy)
 
     def too_late(self, what: str) -> ApiError:
         return ApiUnreachable(f"{what} within {self.profile.timeout_seconds:g} s")

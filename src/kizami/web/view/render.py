@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kizami.alerts.texts import sentence
+from kizami.core.access.failures import cause_in
 from kizami.home.causes import Episode, is_about
 from kizami.home.chart import RANGES
 from kizami.home.grid import GLYPHS, Row, row_length
@@ -216,6 +217,7 @@ def _context(screen: Screen, words: Words) -> dict[str, Any]:
         "level_word": level_word(screen.verdict, words),
         "sentence": verdict_sentence(screen.overview, screen.verdict, words),
         "incident_sentence": lambda message: sentence(message, words.language),
+        "cause_text": lambda cause: cause_in(cause, words.language),
         "event_text": lambda event: event_text(event, words),
         "tiles": tiles_of(
             screen.overview, words, of_one=screen.metric if screen.snapshot.overview.targets > 1 else None

@@ -100,9 +100,9 @@ def test_no_time_at_all_is_a_failure_and_not_a_request(client: HttpClient) -> No
 @pytest.mark.parametrize(
     ("behaviour", "cause"),
     [
-        (faults.close_without_a_word, "RemoteDisconnected"),
-        (faults.close_in_body, "IncompleteRead"),
-        (faults.not_http, "BadStatusLine"),
+        (faults.close_without_a_word, "closed the connection without an answer"),
+        (faults.close_in_body, "closed the connection in the middle of the answer"),
+        (faults.not_http, "does not answer in HTTP/1.1"),
     ],
 )
 def test_a_broken_answer_is_a_failure_that_names_its_cause(
@@ -112,13 +112,14 @@ def test_a_broken_answer_is_a_failure_that_names_its_cause(
         get(client, server.url)
 
 
-def test_a_refused_connection_is_a_failure_in_the_systems_words(client: HttpClient) -> None:
-    with pytest.raises(HttpFailure, match="ConnectionRefusedError: Connection refused"):
-        get(client, faults.refused_url())
+def test_a_refused_connection_is_a_failure_that_names_host_and_port(client: HttpClient) -> None:
+    url = faults.refused_url()
+    with pytest.raises(HttpFailure, match=f"^connection refused by {url.removeprefix('http://')}$"):
+        get(client, url)
 
 
 def test_a_name_that_nobody_has_is_a_failure(client: HttpClient) -> None:
-    with pytest.raises(HttpFailure, match="gaierror: "):
+    with pytest.raises(HttpFailure, match=r"^host name no-such-host\.invalid not found$"):
         get(client, "http://no-such-host.invalid")
 
 
@@ -135,13 +136,13 @@ def test_a_complete_answer_is_given_as_it_came(client: HttpClient, behaviour: Be
 def test_a_body_beyond_the_cap_is_refused_without_reading_it_all(client: HttpClient, behaviour: Behaviour) -> None:
     with FaultServer(behaviour) as server:
         answer = get(client, server.url)
-        assert (answer.body, answer.problem) == (b"", "longer than 65536 bytes")
+        assert (answer.body, answer.problem) == (b"", "larger than 65536 bytes")
 
 
 def test_a_body_of_exactly_the_cap_is_taken(client: HttpClient) -> None:
     with FaultServer(faults.answer()) as server:
         assert get(client, server.url, cap=len(BODY)).body == BODY
-        assert get(client, server.url, cap=len(BODY) - 1).problem == f"longer than {len(BODY) - 1} bytes"
+        assert get(client, server.url, cap=len(BODY) - 1).problem == f"larger than {len(BODY) - 1} bytes"
 
 
 def get_gzip(client: HttpClient, url: str) -> HttpAnswer:
@@ -159,9 +160,9 @@ def test_a_compressed_answer_is_unpacked_where_it_was_asked_for(client: HttpClie
 @pytest.mark.parametrize(
     ("behaviour", "problem"),
     [
-        (faults.gzip_bomb, "longer than 65536 bytes"),
-        (faults.not_gzip, "not the gzip that it is said to be"),
-        (faults.half_gzip, "not the whole of what was compressed"),
+        (faults.gzip_bomb, "larger than 65536 bytes"),
+        (faults.not_gzip, "not what its Content-Encoding says"),
+        (faults.half_gzip, "not what its Content-Encoding says"),
         (faults.encoded_and_late, "encoded as 'br', which was not asked for"),
     ],
 )
@@ -248,7 +249,7 @@ def test_a_fresh_connection_that_closes_is_not_tried_again(client: HttpClient) -
 def test_an_exchange_is_not_repeated_once_anything_was_received(client: HttpClient) -> None:
     with FaultServer(faults.answer(), faults.close_in_body, then=faults.answer()) as server:
         get(client, server.url)
-        with pytest.raises(HttpFailure, match="IncompleteRead"):
+        with pytest.raises(HttpFailure, match="in the middle of the answer"):
             get(client, server.url)
         assert len(server.requests) == 2
 
@@ -268,7 +269,7 @@ def test_odd_headers_do_not_put_the_url_into_the_log(client: HttpClient, caplog:
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(client: HttpClient, certificate: Certificate) -> None:
     with FaultServer(faults.answer(), tls=certificate.context) as server:
-        with pytest.raises(HttpFailure, match="certificate verify failed"):
+        with pytest.raises(HttpFailure, match="the certificate of the server is not trusted"):
             get(client, server.url)
         assert server.requests == []
 

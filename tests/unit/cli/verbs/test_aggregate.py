@@ -217,7 +217,7 @@ def test_an_api_that_takes_too_long_is_unreachable(
     with FaultServer(fault) as server:
         code, _, words = run(*on(server.url))
     assert code == UNREACHABLE
-    assert "no whole answer within 0.5 s" in words
+    assert "no complete answer within 0.5 s" in words
 
 
 def test_nobody_there_is_unreachable(run: Any) -> None:

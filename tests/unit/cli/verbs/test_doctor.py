@@ -91,7 +91,7 @@ class TestVerb:
         assert found.code == CHECK_FAILED
         *_, target = found.json["checks"]
         assert (target["check"], target["health"]) == ("target calls", "failed")
-        assert target["remedy"].startswith("is http://127.0.0.1:9 right and its server up?")
+        assert target["remedy"].startswith("is its server up, and are host and port of url right?")
 
     def test_of_many_targets_only_those_that_are_not_well_are_shown(self, kizami: Command, mock_url: str) -> None:
         tables = [f'[[targets]]\nname = "m{n}"\nurl = "{mock_url}"\n' for n in range(30)]
@@ -150,11 +150,11 @@ class TestTargets:
             (status(404), "status 404, expected 200", "check the target's url and path"),
             (status(500), "status 500, expected 200", "check the target's url and path"),
             (redirect("http://127.0.0.1:9/"), "status 302, expected 200", "redirects are not followed"),
-            (html, "the body is not JSON", "is url right? If the body is the number itself"),
+            (html, "the body is not JSON but HTML", "is url right? A page is often a login"),
             (another_window, "which was not asked for", "is the window asked for as the API wants it?"),
             (answer(-1), "count: -1 is not an integer", "compare the answer with the target's count"),
             (huge_body, "the body is larger than 1048576 bytes", "max_body of the target allows more"),
-            (hang_before_headers, "no whole answer within 0.3 s", "is http://127.0.0.1"),
+            (hang_before_headers, "no complete answer within 0.3 s", "is http://127.0.0.1"),
         ],
     )
     def test_a_target_that_does_not_answer_validly(self, behaviour: object, finding: str, remedy: str) -> None:

@@ -128,7 +128,7 @@ class TestDeadLetters:
     @pytest.fixture(autouse=True)
     def dead(self, kizami: Command) -> None:
         bury_slots(DATABASE, "calls", [300, 301], "status 500, expected 200", NOW)
-        bury_slots(DATABASE, "calls", [99], "no whole answer within 10 s", NOW - timedelta(hours=1))
+        bury_slots(DATABASE, "calls", [99], "no complete answer within 10 s", NOW - timedelta(hours=1))
 
     def test_they_are_listed_with_their_reasons_newest_first(self, kizami: Command) -> None:
         found = kizami("dead-letters", "list")
@@ -136,7 +136,7 @@ class TestDeadLetters:
             "metric  slot                  died                  tried  reason",
             "calls   2025-12-02T09:25:05Z  2025-12-02T10:00:30Z     5x  status 500, expected 200",
             "calls   2025-12-02T09:25:00Z  2025-12-02T10:00:30Z     5x  status 500, expected 200",
-            "calls   2025-12-02T09:08:15Z  2025-12-02T09:00:30Z     5x  no whole answer within 10 s",
+            "calls   2025-12-02T09:08:15Z  2025-12-02T09:00:30Z     5x  no complete answer within 10 s",
         ]
         assert found.err == "kizami: 3 dead letters\n"
 
@@ -161,10 +161,10 @@ class TestDeadLetters:
             "backfill": True,
             "sentAt": "2025-12-02T08:59:30Z",
             "diedAt": "2025-12-02T09:00:30Z",
-            "reason": "no whole answer within 10 s",
+            "reason": "no complete answer within 10 s",
         }
         plain = kizami("dead-letters", "show", "calls", "2025-12-02T09:08:15Z").out
-        assert "reason           no whole answer within 10 s" in plain
+        assert "reason           no complete answer within 10 s" in plain
 
     def test_a_slot_that_is_not_dead_is_said_to_be_not(self, kizami: Command) -> None:
         found = kizami("dead-letters", "show", "calls", "2025-12-02T09:00:00Z")

@@ -72,14 +72,14 @@ class TestRequire:
     @pytest.mark.parametrize(
         ("pointer", "wanted", "found", "words"),
         [
-            ("/has_more", False, "true", "/has_more is true, where require has false"),
-            ("/has_more", False, "0", "/has_more is 0, where require has false"),
-            ("/page", 1, "true", "/page is true, where require has 1"),
-            ("/page", 1, '"1"', "/page is 1, where require has 1"),
-            ("/page", 1, "2", "/page is 2, where require has 1"),
-            ("/page", "1", "1", "/page is 1, where require has 1"),
-            ("/page", 1, "null", "/page is null, where require has 1"),
-            ("/page", 1, "[]", "/page is an array, where require has 1"),
+            ("/has_more", False, "true", "require: /has_more is true, where false must stand"),
+            ("/has_more", False, "0", "require: /has_more is 0, where false must stand"),
+            ("/page", 1, "true", "require: /page is true, where 1 must stand"),
+            ("/page", 1, '"1"', 'require: /page is "1", where 1 must stand'),
+            ("/page", 1, "2", "require: /page is 2, where 1 must stand"),
+            ("/page", "1", "1", 'require: /page is 1, where "1" must stand'),
+            ("/page", 1, "null", "require: /page is null, where 1 must stand"),
+            ("/page", 1, "[]", "require: /page is an array, where 1 must stand"),
         ],
     )
     def test_one_that_says_something_else_is_refused(
@@ -90,7 +90,7 @@ class TestRequire:
 
     def test_one_that_does_not_say_it_is_refused(self) -> None:
         words = refusal('{"count": 3, "hasMore": false}', require=parse_require({"/has_more": False}))
-        assert words == "/has_more is missing; the answer has count, hasMore"
+        assert words == "require: /has_more is missing, where false must stand; the answer has count, hasMore"
 
 
 class TestRefuse:
@@ -105,7 +105,7 @@ class TestRefuse:
     )
     def test_anything_else_is_refused(self, there: str, words: str) -> None:
         refused = refusal(f'{{"count": 3, "error": {there}}}', refuse=parse_refuse(["/error"]))
-        assert refused == f"/error is {words}, and refuse wants nothing there"
+        assert refused == f"refuse: /error is {words}, where nothing must stand"
 
     def test_it_comes_before_a_part_that_may_be_missing(self) -> None:
         assert (
@@ -115,7 +115,7 @@ class TestRefuse:
                 zero_if_missing=parse_expression("/results/0/series"),
                 refuse=parse_refuse(["/results/0/error"]),
             )
-            == "/results/0/error is 'timeout', and refuse wants nothing there"
+            == "refuse: /results/0/error is 'timeout', where nothing must stand"
         )
 
 

@@ -84,7 +84,7 @@ def test_a_webhook_gets_the_documented_json_signed(tmp_path: Path) -> None:
     [
         (faults.status(500), "status 500"),
         (faults.redirect("/other"), "status 30"),
-        (faults.close_without_a_word, "[Ee]mpty reply"),
+        (faults.close_without_a_word, "closed the connection without an answer"),
     ],
 )
 def test_a_webhook_that_does_not_take_it_is_told_of(behaviour: faults.Behaviour, words: str) -> None:
@@ -103,7 +103,7 @@ def test_a_webhook_with_a_certificate_that_the_system_trusts_is_delivered_to(
 
 
 def test_a_call_has_one_deadline() -> None:
-    with FaultServer(faults.drip_headers) as server, pytest.raises(Undelivered, match="timed out"):
+    with FaultServer(faults.drip_headers) as server, pytest.raises(Undelivered, match="no complete answer within"):
         call(server.url, timeout_seconds=0.3)
 
 

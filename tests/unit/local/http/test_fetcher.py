@@ -103,7 +103,7 @@ def test_the_deadline_is_for_the_whole_answer(fetcher: Fetcher, behaviour: fault
         error = outcome(fetcher, server.url, timeout=0.3)
         assert time.monotonic() - began < 60
     assert isinstance(error, ApiUnreachable)
-    assert str(error) == "no whole answer within 0.3 s"
+    assert str(error) == "no complete answer within 0.3 s"
 
 
 @pytest.mark.parametrize("behaviour", [faults.huge_body, faults.endless_chunks])
@@ -342,14 +342,13 @@ def test_a_name_that_is_not_resolved_in_time_says_so() -> None:
         error = outcome(fetcher, "http://hangs.test", timeout=0.3)
         answer_names.set()
     assert isinstance(error, ApiUnreachable)
-    assert str(error) == "the name hangs.test was not resolved within 0.3 s"
+    assert str(error) == "host name hangs.test was not resolved within 0.3 s"
 
 
 def test_a_name_that_does_not_exist_is_one_line(fetcher: Fetcher) -> None:
     error = outcome(fetcher, "http://no-such-name.invalid")
     assert isinstance(error, ApiUnreachable)
-    assert str(error).startswith("the name no-such-name.invalid can't be resolved: ")
-    assert "\n" not in str(error)
+    assert str(error) == "host name no-such-name.invalid not found"
 
 
 def test_a_name_is_looked_up_for_a_new_connection_only_and_once_for_all_that_wait() -> None:
