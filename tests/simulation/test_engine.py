@@ -288,6 +288,23 @@ class TestANewConfiguration:
             with running(path, target, options=Options(spread=False)):
                 wait_for(lambda: live_plans(path) == {(2, 4000)}, "a plan of the new target alone")
 
+    def test_one_that_takes_long_to_read_holds_up_no_poll_and_no_end(self, tmp_path: Path) -> None:
+        reading, goes_on = threading.Event(), threading.Event()
+
+        def read_slowly() -> Config | None:
+            reading.set()
+            goes_on.wait()
+            return None
+
+        with FaultServer(faults.answer()) as server:
+            try:
+                with running(tmp_path / "kizami.db", every_second(server), new_config=read_slowly) as shown:
+                    assert reading.wait(60)
+                    so_far = len(shown)
+                    wait_for(lambda: len(shown) > so_far + 2, "rows meanwhile")
+            finally:
+                goes_on.set()
+
     def test_one_that_the_database_refuses_for_a_while_is_in_force_later(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from importlib import resources
 from pathlib import Path
 
 from kizami.core.config import Config, parse_config
 from kizami.core.errors import ConfigurationError
+from kizami.platform.user_files import Stamp, read_file, stamp_of
 
 DEFAULT_CONFIG = Path("kizami.toml")
 
 
 DEFAULT_DATABASE = Path("kizami.db")
 
-
-Stamp = tuple[int, int, int] | None
+CONFIG_BYTES = 64 * 2**20  # 100,000 targets of 600 bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +26,14 @@ class LoadedConfig:
     config: Config
     path: Path | None
     stamp: Stamp = None
+    digest: str | None = None  # of the file's content
 
 
 def load_config(config: Path | None) -> LoadedConfig:
     """The settings of the file `config`, else of ./kizami.toml, else the seed target."""
-    if config is None and not DEFAULT_CONFIG.exists():
+    if config is None and _is_absent(DEFAULT_CONFIG):
         return LoadedConfig(Config(), None)
-    path = config or DEFAULT_CONFIG
-    stamp = stamp_of(path)  # before it is read: a change meanwhile is news to whoever watches the file
-    return LoadedConfig(read_config(path), path, stamp)
+    return read_config_file(config or DEFAULT_CONFIG)
 
 
 def read_schema() -> str:
@@ -41,23 +41,35 @@ def read_schema() -> str:
     return resources.files(__package__).joinpath("kizami.schema.json").read_text(encoding="utf-8")
 
 
-def stamp_of(path: Path) -> Stamp:
-    """What tells one version of a file from the next; None if there is none."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
-
-
 def read_config(path: Path) -> Config:
     """What the file says, else ConfigurationError with the place in it."""
+    return read_config_file(path).config
+
+
+def read_config_file(path: Path) -> LoadedConfig:
+    """The same, with the version of the file that says so."""
+    content, stamp = read_content(path)
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ConfigurationError(str(path), "there is no such file; `kizami init` writes one") from None
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigurationError(str(path), f"is not UTF-8 at byte {error.start}") from None
+    config = parse_config(text, str(path)).below(str(path.parent))
+    return LoadedConfig(config, path, stamp, sha256(content).hexdigest())
+
+
+def read_content(path: Path) -> tuple[bytes, Stamp]:
+    """The bytes of a configuration file and the version they are of, else ConfigurationError."""
+    try:
+        stamp = stamp_of(path)  # before it is read: a change meanwhile is news to whoever watches the file
+        return read_file(path, CONFIG_BYTES), stamp
+    except FileNotFoundError:
+        raise ConfigurationError(str(path), "there is no such file; `kizami init` writes one") from None
     except OSError as error:
         raise ConfigurationError(str(path), f"cannot be read: {error.strerror}") from None
-    return parse_config(text, str(path)).below(str(path.parent))
+
+
+def _is_absent(path: Path) -> bool:
+    try:
+        return stamp_of(path) is None
+    except TimeoutError:
+        return False  # to read it says what is wrong

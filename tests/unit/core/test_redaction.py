@@ -159,6 +159,6 @@ def test_a_secret_that_no_header_can_carry_is_refused_without_being_shown(
     monkeypatch.setenv("API_TOKEN", value)
     target = Target(headers={"x-api-key": SecretReference("env", "API_TOKEN")})
     with pytest.raises(ConfigurationError) as raised:
-        AccessReader(SecretValues()).read(target, {})
+        AccessReader(SecretValues()).read(target)
     words = "headers.x-api-key: env:API_TOKEN is not one line of printable ASCII text"
     assert str(raised.value) == f"ai_response_count: {words}"

@@ -180,7 +180,8 @@ def _verdict(trial: _Trial, windows: WindowCheck) -> Iterator[Check]:
 
 
 def _check_certificates(access: TargetAccess) -> Iterator[Check]:
-    for setting, finding in expired(access.profile.tls).items() if access.profile.tls else ():
+    tls, files = access.target.tls, access.profile.tls
+    for setting, finding in expired(tls, files).items() if tls and files else ():
         yield Check(f"{setting} of {access.target.name}", Health.FAILED, finding, "renew it")
 
 

@@ -14,7 +14,7 @@ from kizami.core.errors import InvalidInput
 from kizami.core.slots import shorten
 from kizami.core.targets.settings import TARGET_SETTINGS, parse_target
 from kizami.core.targets.target import MOCK_API_URL, SEED_TARGET, Target
-from kizami.platform.config_file import load_config
+from kizami.platform.config_file import load_config, read_content
 
 NEW_NAME = "new"
 _PLACE = "options"
@@ -58,7 +58,8 @@ def _require_known(name: str | None, known: list[str]) -> str:
 
 
 def _table(path: Path, name: str) -> Mapping[str, Any]:
-    tables = load_toml(path.read_text(encoding="utf-8"), str(path))["targets"]
+    content, _ = read_content(path)
+    tables = load_toml(content.decode("utf-8"), str(path))["targets"]
     return next(table for table in tables if table["name"] == name)
 
 

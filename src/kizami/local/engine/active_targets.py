@@ -1,19 +1,32 @@
-"""Active targets: what the loop needs to know about each target that is polled now."""
+"""Active targets: what the loop needs to know about each target that is polled, and the thread that finds it out.
+
+    kizami.toml ──▶ parsed ──▶ secrets and certificates read ──▶ known to the database ──▶ the loop
+
+Files may be slow, huge or on a mount that hangs: TargetLoader waits for them, and the loop polls meanwhile.
+"""
 
 from __future__ import annotations
 
+import gc
+import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from kizami.core.errors import StoreError
+from kizami.core.config import Config
+from kizami.core.errors import KizamiError, StoreError
+from kizami.core.ports import WallClock
 from kizami.core.targets.target import Target
 from kizami.home.targets import LONGEST_SPREAD_SECONDS
 from kizami.local.engine.failures.backoff import longest_delay_seconds
+from kizami.local.engine.machine import Alarm, Machine
 from kizami.local.engine.options import Options
+from kizami.local.http.requester import Requester
 from kizami.local.http.target_access import TargetAccess
 from kizami.local.store.database import open_database, sqlite_errors, transaction
 from kizami.local.store.metrics import ID_SPACE, KnownMetric, register_targets
@@ -23,6 +36,10 @@ LEAST_WAITING = 60  # slots that any host may have waiting to be tried again
 _WAITING_SECONDS = 300.0  # what a host may have waiting is so much of its polls' time, or what its attempts take
 _MOST_WAITING_SECONDS = 3600.0
 _QUANTUM_MS = 20  # polls due within one quantum leave together: fewer wake-ups, less CPU a poll
+_LOOK_SECONDS = 1.0
+_CLOSE_SECONDS = 0.5  # whatever hangs ends with the process
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +58,151 @@ class ActiveTarget:
         """What all of its live messages have in common."""
         target = self.target
         return self.metric_id, target.interval_seconds, target.lag_seconds * 1000 + self.offset_ms
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTargets:
+    """Targets that are ready to be polled, by metric id, and what the loop keeps of them."""
+
+    active: Mapping[int, ActiveTarget]
+    changed: frozenset[int]  # new, or not as they were
+    plan: frozenset[PlanKey]
+    shown_as: Mapping[int, tuple[str, int]]  # names and decimal places of their values
+
+
+class TargetLoader:
+    """Looks each second for another configuration, and for secrets that have changed, in a thread of its own.
+
+    `new_config` and `settled` are called there; `settled` gets the reason if a configuration was refused.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        clock: WallClock,
+        machine: Machine,
+        requester: Requester,
+        alarm: Alarm,
+        new_config: Callable[[], Config | None],
+        settled: Callable[[str | None], None],
+        *,
+        spread: bool,
+    ) -> None:
+        self._path = path
+        self._clock = clock
+        self._requester = requester
+        self._alarm = alarm
+        self._new_config = new_config
+        self._settled = settled
+        self._spread = spread
+        self._first = Config(())
+        self._before: Mapping[int, ActiveTarget] = {}
+        self._postponed: Config | None = None  # it could not be applied while nothing could be written
+        self._loaded: deque[LoadedTargets | KizamiError] = deque()
+        self._stopping = False
+        self._news = machine.signal()
+        self._has_loaded = machine.signal()
+        self._thread = machine.thread(self._run, "kizami-config")
+        requester.want_look = self._news.set
+
+    def start(self, config: Config) -> None:
+        """Load these targets, and whatever comes after them."""
+        self._first = config
+        self._thread.start()
+
+    def wait(self, seconds: float) -> LoadedTargets | None:
+        """What was loaded first, if that is so within `seconds`, or raise what keeps it from being loaded."""
+        self._has_loaded.wait(seconds)
+        loaded = self._loaded.popleft() if self._loaded else None
+        if isinstance(loaded, KizamiError):
+            raise loaded
+        return loaded
+
+    def take(self) -> LoadedTargets | None:
+        """What was loaded since, the oldest first."""
+        return self.wait(0) if self._loaded else None
+
+    def close(self) -> None:
+        """End soon, unless a file hangs."""
+        self._stopping = True
+        self._news.set()
+        if self._thread.ident is not None:
+            self._thread.join(_CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            self._loaded.append(self._load(self._first))
+        except KizamiError as error:
+            self._loaded.append(error)
+            return
+        finally:
+            self._has_loaded.set()
+            self._alarm.wake()
+        while not self._stopping:
+            self._news.wait(_LOOK_SECONDS)
+            self._news.clear()
+            if not self._stopping:
+                self._look()
+
+    def _look(self) -> None:
+        try:
+            if self._requester.look_at_files():
+                self._alarm.wake()
+            with _uncollected():
+                config = self._new_config() or self._postponed
+                if config is not None:
+                    self._reload(config)
+        except Exception:  # the top of the thread: polling goes on
+            logger.exception("a look at the configuration failed", extra={"event": "config.failed"})
+
+    def _reload(self, config: Config) -> None:
+        was_postponed, self._postponed = config is self._postponed, None
+        try:
+            loaded = self._load(config)
+        except StoreError as error:
+            self._postponed = config
+            if not was_postponed:
+                logger.error(
+                    "the new configuration has to wait",
+                    extra={"event": "config.postponed", "reason": str(error)},
+                )
+        except KizamiError as error:
+            self._settled(str(error))
+            logger.error(
+                "the new configuration is refused; the old one goes on",
+                extra={"event": "config.refused", "reason": str(error)},
+            )
+        else:
+            gc.freeze()
+            self._loaded.append(loaded)
+            self._alarm.wake()
+            self._settled(None)
+
+    def _load(self, config: Config) -> LoadedTargets:
+        accesses = self._requester.read_accesses(config.enabled_targets)
+        active = activate_targets(self._path, accesses, self._clock.now(), spread=self._spread)
+        self._requester.note_read(accesses)
+        before, self._before = self._before, active
+        return LoadedTargets(
+            active,
+            frozenset(number for number, each in active.items() if each != before.get(number)),
+            frozenset(each.plan_key for each in active.values()),
+            {
+                number: (name, each.target.answer.decimals)
+                for each in active.values()
+                for number, name in zip(each.value_ids, each.target.metrics, strict=True)
+            },
+        )
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """A full collection among a hundred thousand new targets would hold up the loop; they stay for good."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def activate_targets(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import gc
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,11 +23,11 @@ import apsw
 from kizami.core.answers.numbers import to_number
 from kizami.core.config import Config
 from kizami.core.epoch import from_ms, from_seconds
-from kizami.core.errors import KizamiError, StoreError
+from kizami.core.errors import StoreError
 from kizami.core.messages import MetricRecord
 from kizami.core.ports import WallClock
 from kizami.core.targets.target import Target
-from kizami.local.engine.active_targets import ActiveTarget, activate_targets
+from kizami.local.engine.active_targets import ActiveTarget, LoadedTargets, TargetLoader
 from kizami.local.engine.agenda import Agenda
 from kizami.local.engine.catch_up import CatchUp
 from kizami.local.engine.collector import Collector
@@ -46,6 +46,7 @@ JUMP_MS = 1000  # the clocks have parted by more: the wall clock was set, or the
 STALL_MS = 5000  # a turn took longer: the process was stopped
 BEHIND_MS = 1000  # live messages wait for longer: nothing else is asked for until they do not
 
+_LOAD_LOOK_SECONDS = 0.1  # whoever stops it while a file hangs waits for no longer
 _TURN_SECONDS = 1.0  # as often as there is upkeep
 _PLAN_LIMIT = 20_000  # rows still to be written above which planning waits, so that no transaction takes long
 _UPKEEP_MS = 1000
@@ -75,7 +76,8 @@ Show = Callable[[list[StoredRecord]], None]
 class Engine:
     """The one-machine runtime; `stop` may be called from a signal handler or another thread.
 
-    `show` gets the records that have become durable, and may be set later; `new_config` is asked every second.
+    `show` gets the records that have become durable, and may be set later; `new_config` is asked every second, and
+    `settled` hears what came of that, on another thread.
     With `live` False nothing new is planned and nothing caught up with: it works off what is on the queue.
     """
 
@@ -87,6 +89,7 @@ class Engine:
         show: Show | None = None,
         new_config: Callable[[], Config | None] = lambda: None,
         *,
+        settled: Callable[[str | None], None] = lambda refusal: None,
         live: bool = True,
         machine: Machine | None = None,
     ) -> None:
@@ -95,19 +98,20 @@ class Engine:
         self._options = options
         self._clock = clock
         self.show = show
-        self._new_config = new_config
         self._live = live
-        self._postponed: Config | None = None  # it could not be applied while nothing could be written
-        self._active: dict[int, ActiveTarget] = {}
+        self._active: Mapping[int, ActiveTarget] = {}
         # Names and decimal places, also of those that have left: their last answers may still come in.
         self._shown_as: dict[int, tuple[str, int]] = {}
-        self._plan: set[PlanKey] = set()
+        self._plan: frozenset[PlanKey] = frozenset()
         self._agenda = Agenda()
         self._held: set[SlotKey] = set()  # the messages handed out to this loop and not settled yet
         self._writer_turns: deque[WriterTurn] = deque()
         self._stopping = False
         self.stored = self.backfilled = 0  # records that have become durable, and those of them that came later
         self._requester, self._wakeup = machine.network()
+        self._loader = TargetLoader(
+            path, clock, machine, self._requester, self._wakeup, new_config, settled, spread=options.spread
+        )
         self._collector = Collector(self._requester, options, clock, machine)
         limits = QueueLimits(options.visibility_seconds, options.backfill_per_second)
         self._writer = Writer(path, clock, limits, self._add_writer_turn, self._collector, machine)
@@ -136,7 +140,11 @@ class Engine:
     def run(self, config: Config) -> None:
         """Poll until `stop`; then every message that was handed out is settled or back on the queue."""
         try:
-            self._open(config)
+            self._loader.start(config)
+            while not self._stopping:
+                if loaded := self._loader.wait(_LOAD_LOOK_SECONDS):
+                    self._open(loaded)
+                    break
             while not self._stopping:
                 self._turn()
         finally:
@@ -147,9 +155,9 @@ class Engine:
         self._stopping = True
         self._wakeup.wake()
 
-    def _open(self, config: Config) -> None:
+    def _open(self, loaded: LoadedTargets) -> None:
         now_ms = int(self._clock.milliseconds())
-        self._apply(config, now_ms)
+        self._apply(loaded, now_ms)
         # Whoever these were handed out to is dead, because there is one daemon a database.
         self._writer.run_now(lambda connection: statements.release_all(connection, now_ms))
         self._writer.run_now(lambda connection: statements.demote_late(connection, now_ms - LATE_MS))
@@ -165,19 +173,14 @@ class Engine:
         gc.freeze()
         gc.set_threshold(_GC_THRESHOLD)
 
-    def _apply(self, config: Config, now_ms: int) -> None:
-        accesses, before = self._requester.read_accesses(config.enabled_targets), self._active
-        self._active = activate_targets(self._path, accesses, self._clock.now(), spread=self._options.spread)
-        self._requester.use_accesses(accesses)
-        changed = [number for number, active in self._active.items() if active != before.get(number)]
-        self._collector.blocked.hurry(changed, self._clock.now())
-        for active in self._active.values():
-            decimals = active.target.answer.decimals
-            named = zip(active.value_ids, active.target.metrics, strict=True)
-            self._shown_as |= {number: (name, decimals) for number, name in named}
-        self._collector.use_targets(self._active)
+    def _apply(self, loaded: LoadedTargets, now_ms: int) -> None:
+        self._active = loaded.active
+        self._requester.use_accesses(active.access for active in loaded.active.values())
+        self._collector.blocked.hurry(loaded.changed, self._clock.now())
+        self._shown_as |= loaded.shown_as
+        self._collector.use_targets(loaded.active)
         if self._live:
-            self._drop_unplanned()
+            self._drop_unplanned(loaded.plan)
         self._plan_anew(now_ms)
 
     def _restore_blocks(self, connection: apsw.Connection) -> None:
@@ -186,9 +189,9 @@ class Engine:
         for number in troubles.keys() & self._active.keys():
             self._collector.failures.still_blocked(self._active[number].target.name, troubles[number])
 
-    def _drop_unplanned(self) -> None:
+    def _drop_unplanned(self, plan: frozenset[PlanKey]) -> None:
         """What was planned for targets as they were, in this run or the last, would take the new plan's place."""
-        plan = self._plan = {active.plan_key for active in self._active.values()}
+        self._plan = plan
         waiting = list(self._agenda.clear())
         self._held.difference_update(taken.key for taken in waiting)
         for taken in waiting:
@@ -256,9 +259,12 @@ class Engine:
             raise StoreError(f"{self._path}: writing has stopped; the log says why")
         if not self._writer.file_in_place:
             raise StoreError(f"{self._path}: was moved away or deleted while it was written; start again")
-        config = self._new_config() or (None if self._writer.in_trouble else self._postponed)
-        if config is not None:
-            self._reload(config, int(now_ms))
+        while loaded := self._loader.take():
+            self._apply(loaded, int(now_ms))
+            logger.info(
+                "the new configuration is in force",
+                extra={"event": "config.applied", "targets": len(self._active)},
+            )
 
     def _look_after_blocked(self, now_ms: int) -> None:
         """Probe who is due, and look for what was kept of those that answer again."""
@@ -285,29 +291,9 @@ class Engine:
 
     def _look_at_secrets(self) -> None:
         """A blocked target that has another secret now is probed at once; one of a host will do, for all of it."""
-        if changed := self._requester.look_at_files():
+        if changed := self._requester.take_changed():
             found = {active.host: number for number, active in self._active.items() if active.target in changed}
             self._collector.blocked.hurry(found.values(), self._clock.now())
-
-    def _reload(self, config: Config, now_ms: int) -> None:
-        self._postponed = None
-        try:
-            self._apply(config, now_ms)
-        except StoreError as error:
-            self._postponed = config
-            logger.error(
-                "the new configuration has to wait", extra={"event": "config.postponed", "reason": str(error)}
-            )
-        except KizamiError as error:
-            logger.error(
-                "the new configuration is refused; the old one goes on",
-                extra={"event": "config.refused", "reason": str(error)},
-            )
-        else:
-            logger.info(
-                "the new configuration is in force",
-                extra={"event": "config.applied", "targets": len(self._active)},
-            )
 
     def _watch_clocks(self, now_ms: float) -> None:
         wall_ms, monotonic_ms = self._clocks_ms
@@ -377,6 +363,7 @@ class Engine:
 
     def _close(self) -> None:
         self._stopping = True
+        self._loader.close()
         self._catch_up.close()
         self._sealer.close()
         self._writer.stop_handing_out(_DISK_SECONDS)

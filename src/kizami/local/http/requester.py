@@ -4,6 +4,9 @@ start ──▶ is a token needed? ──▶ fetcher ──▶ 401? ──▶ wa
              │      ▲                          │
              ▼      └── with others ◀── read files again, have the token renewed
           it waits for its client's token, which is fetched by the same fetcher: nobody else waits
+
+Files are read by `read_accesses` and `look_at_files`, which one thread calls; a request that is refused waits for
+that thread, and no other does. The rest of the methods are called on the loop's thread.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Self
@@ -27,8 +30,8 @@ from kizami.core.targets.target import Target
 from kizami.local.http.fetcher import Fetcher, Finished
 from kizami.local.http.handle import NO_SECRETS, SentSecrets, TlsFiles
 from kizami.local.http.secrets import LOOKS_A_TURN, SecretValues
-from kizami.local.http.target_access import AccessReader, TargetAccess, TokenClient, sent_secrets
-from kizami.local.http.tls_files import expired
+from kizami.local.http.target_access import AccessReader, KnownFiles, TargetAccess, TokenClient, sent_secrets
+from kizami.local.http.tls_files import CertificateFiles, expired
 
 _UNAUTHORIZED = 401
 
@@ -48,6 +51,7 @@ class _Attempt:
     token: str | None = None
     has_waited: bool = False
     is_second: bool = False
+    look: int = 0  # the look at the files that it waits for
 
     @property
     def deadline(self) -> float:
@@ -55,15 +59,24 @@ class _Attempt:
 
 
 class Requester:
-    """The requests in flight and their secrets; as the fetcher's, its methods are called on one thread."""
+    """The requests in flight and their secrets.
+
+    `want_look` has another thread call `look_at_files` soon; without one, files are looked at when that is needed.
+    """
 
     def __init__(self, fetcher: Fetcher, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._fetcher = fetcher
         self._monotonic = monotonic
         self._secrets = SecretValues()
-        self._reader = AccessReader(self._secrets)
+        self._certificates = CertificateFiles()
+        self._reader = AccessReader(self._secrets, self._certificates)
+        self.want_look: Callable[[], None] | None = None
         self._accesses: dict[SecretReference, list[TargetAccess]] = {}
         self._files: deque[SecretReference] = deque()
+        self._doubted: deque[SecretReference] = deque()  # those of requests that were refused
+        self._news: deque[SecretReference] = deque()  # what has changed, on its way to the loop's thread
+        self._refused: list[tuple[_Attempt, Finished]] = []  # they wait for a look at their files
+        self._wanted = self._looked = 0
         self._changed: set[Target] = set()
         self._own = 0  # requests at the fetcher whose tag is ours
         self._waiting: dict[TokenClient, list[_Attempt]] = {}
@@ -82,32 +95,48 @@ class Requester:
 
     def read_accesses(self, targets: Iterable[Target]) -> list[TargetAccess]:
         """How each of the targets is asked, else ConfigurationError that names the target and the setting."""
-        checked: dict[Tls, TlsFiles] = {}
-        return [self._reader.read(target, checked) for target in targets]
+        known = KnownFiles()
+        return [self._reader.read(target, known) for target in targets]
 
-    def use_accesses(self, accesses: Iterable[TargetAccess]) -> None:
-        """From now on the files of these are looked at, and of no others; expired certificates are told."""
-        self._accesses = {}
-        accesses = list(accesses)
+    def note_read(self, accesses: Sequence[TargetAccess]) -> None:
+        """These will be used, so that no other certificates are looked at; expired ones are told."""
+        self._certificates.keep({access.target.tls for access in accesses if access.target.tls})
         _tell_of_expired(accesses)
-        for access in accesses:
-            for reference in access.files:
-                self._accesses.setdefault(reference, []).append(access)
-        self._files = deque(self._accesses)
 
-    def look_at_files(self) -> set[Target]:
-        """Called about once a second: what has changed is used from now on; whose secrets have since last time."""
+    def look_at_files(self) -> bool:
+        """Called about once a second, and when `want_look` was: read what has changed; whether anything has.
+
+        `take_changed` has it used.
+        """
+        look = self._wanted
+        doubted = {self._doubted.popleft() for _ in range(len(self._doubted))}
         some = list(islice(self._files, LOOKS_A_TURN))
         self._files.rotate(-len(some))
-        for reference in self._secrets.changed(some):
-            self._use_changed(reference)
+        found = self._secrets.changed(some) | self._secrets.reread(doubted)
+        self._certificates.refresh()
+        self._news.extend(found)
+        self._looked, before = look, self._looked
+        return bool(found) or look != before
+
+    def use_accesses(self, accesses: Iterable[TargetAccess]) -> None:
+        """From now on the files of these are looked at, and of no others."""
+        found: dict[SecretReference, list[TargetAccess]] = {}
+        for access in accesses:
+            for reference in access.files:
+                found.setdefault(reference, []).append(access)
+        self._accesses, self._files = found, deque(found)
+
+    def take_changed(self) -> set[Target]:
+        """Use what was read from now on; the targets whose secrets have changed since last time."""
+        while self._news:
+            self._use_changed(self._news.popleft())
         changed, self._changed = self._changed, set()
         return changed
 
     @property
     def in_flight(self) -> int:
         """How many requests have no outcome yet."""
-        waiting = sum(map(len, self._waiting.values())) + len(self._over)
+        waiting = sum(map(len, self._waiting.values())) + len(self._over) + len(self._refused)
         return self._fetcher.in_flight + waiting
 
     def start(self, url: str, access: TargetAccess, tag: object, body: bytes | None = None) -> None:
@@ -119,10 +148,12 @@ class Requester:
 
     def wait(self, seconds: float) -> list[Finished]:
         """Wait for something to happen, at most `seconds`; what has finished since."""
-        if not (self._own or self._waiting or self._over):
+        if not (self._own or self._waiting or self._over or self._refused):
             return self._fetcher.wait(seconds)
         for finished in self._fetcher.wait(self._pause_seconds(seconds)):
             self._settle(finished)
+        if self._refused:
+            self._settle_refused(self._monotonic())
         if self._waiting:
             self._expire(self._monotonic())
         over, self._over = self._over, []
@@ -132,6 +163,7 @@ class Requester:
         if self._over:
             return 0.0
         deadlines = [attempt.deadline for attempts in self._waiting.values() for attempt in attempts]
+        deadlines += [attempt.deadline for attempt, _ in self._refused]
         return max(0.0, min([seconds, *(deadline - self._monotonic() for deadline in deadlines)]))
 
     def _send(self, attempt: _Attempt) -> None:
@@ -168,7 +200,9 @@ class Requester:
         match finished.tag:
             case _Attempt() as attempt:
                 self._own -= 1
-                if not self._is_sent_again(attempt, finished.outcome):
+                if self._may_be_sent_again(attempt, finished.outcome):
+                    self._doubt(attempt, finished)
+                else:
                     self._over.append(Finished(attempt.tag, finished.outcome))
             case TokenClient() as client:
                 self._own -= 1
@@ -176,25 +210,41 @@ class Requester:
             case _:
                 self._over.append(finished)
 
-    def _is_sent_again(self, attempt: _Attempt, outcome: Response | ApiError) -> bool:
-        """Whether it was refused, and others than its secrets are to be had in its time."""
+    def _may_be_sent_again(self, attempt: _Attempt, outcome: Response | ApiError) -> bool:
+        """Whether it was refused, and there is time for a second request."""
         if attempt.is_second or not isinstance(outcome, Response) or outcome.status != _UNAUTHORIZED:
             return False
-        now = self._monotonic()
-        if now >= attempt.deadline or not self._has_others(attempt, now):
-            return False
-        attempt.is_second = attempt.has_waited = True
-        self._send(attempt)
-        return True
+        return self._monotonic() < attempt.deadline
+
+    def _doubt(self, attempt: _Attempt, finished: Finished) -> None:
+        """Have its files read again, unless that was done a moment ago."""
+        if doubted := [reference for reference in attempt.access.files if not self._secrets.is_fresh(reference)]:
+            self._doubted.extend(doubted)
+            self._wanted += 1
+            (self.want_look or self.look_at_files)()
+        attempt.look = self._wanted if doubted else 0
+        self._refused.append((attempt, finished))
+
+    def _settle_refused(self, now: float) -> None:
+        """Send those again whose files were looked at and whose secrets are others now; the rest stay refused."""
+        looked = self._looked
+        while self._news:
+            self._use_changed(self._news.popleft())
+        refused, self._refused = self._refused, []
+        for attempt, finished in refused:
+            if attempt.look > looked and now < attempt.deadline:
+                self._refused.append((attempt, finished))
+            elif now < attempt.deadline and self._has_others(attempt, now):
+                attempt.is_second = attempt.has_waited = True
+                self._send(attempt)
+            else:
+                self._over.append(Finished(attempt.tag, finished.outcome))
 
     def _has_others(self, attempt: _Attempt, now: float) -> bool:
-        access = attempt.access
-        for reference in access.files:
-            if self._secrets.reread(reference):
-                self._use_changed(reference)
-        if access.client and attempt.token and access.client.token.refuse(attempt.token, now):
+        client = attempt.access.client
+        if client and attempt.token and client.token.refuse(attempt.token, now):
             return True
-        return access.secrets != attempt.secrets
+        return attempt.access.secrets != attempt.secrets
 
     def _use_changed(self, reference: SecretReference) -> None:
         logger.info("a secret was read again", extra={"event": "secret.changed", "secret": str(reference)})
@@ -237,11 +287,15 @@ class Requester:
 
 def _tell_of_expired(accesses: Iterable[TargetAccess]) -> None:
     """One line for a file, however many targets have it; whether it still serves is for their servers to judge."""
-    first: dict[TlsFiles, str] = {}
+    first: dict[Tls, TargetAccess] = {}
     for access in accesses:
-        if access.profile.tls:
-            first.setdefault(access.profile.tls, access.target.name)
-    for files, name in first.items():
-        for setting, problem in expired(files).items():
-            details = {"event": "certificate.expired", "setting": f"{name}: {setting}", "reason": problem}
+        if access.target.tls:
+            first.setdefault(access.target.tls, access)
+    for tls, access in first.items():
+        for setting, problem in expired(tls, access.profile.tls or TlsFiles()).items():
+            details = {
+                "event": "certificate.expired",
+                "setting": f"{access.target.name}: {setting}",
+                "reason": problem,
+            }
             logger.warning("a certificate has expired", extra=details)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kizami.core.errors import ConfigurationError
 from kizami.core.redaction import KNOWN
 from kizami.core.targets.references import SecretReference
-from kizami.platform.config_file import Stamp, stamp_of
+from kizami.platform.user_files import SECRET_BYTES, Stamp, read_file, stamps_of
 
 LOOKS_A_TURN = 500  # files that are looked at in one turn of the loop, at most
 _REREAD_SECONDS = 1.0  # who is refused again and again reads a file no more often
@@ -29,7 +29,10 @@ class _Kept:
 
 
 class SecretValues:
-    """What references lead to. A file that has gone or cannot be used leaves its last value in use."""
+    """What references lead to. A file that has gone or cannot be used leaves its last value in use.
+
+    One thread reads files; `value` and `is_fresh` may be asked on another.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[SecretReference, _Kept] = {}
@@ -37,30 +40,33 @@ class SecretValues:
 
     def read(self, reference: SecretReference, place: str) -> str:
         """The secret as it is now, else ConfigurationError that names the place and the reference."""
-        stamp = _stamp(reference)  # before it is read: a change meanwhile is noticed later
+        (stamp,) = _stamps([reference])  # before it is read: a change meanwhile is noticed later
         value = one_line(read_secret(reference, place), reference, place)
         KNOWN.add_header(value)
         kept = self._kept.get(reference)
         if kept is None or kept.value != value:
-            self._kept[reference] = _Kept(value, stamp, time.monotonic(), kept.value if kept else None)
+            self._kept[reference] = _Kept(value, _known(stamp), time.monotonic(), kept.value if kept else None)
             self._forget(kept.before if kept else None)
         else:
-            kept.stamp, kept.read_at = stamp, time.monotonic()
+            kept.stamp, kept.read_at = _known(stamp), time.monotonic()
         return value
 
     def value(self, reference: SecretReference) -> str:
         """What was read last."""
         return self._kept[reference].value
 
-    def changed(self, references: Iterable[SecretReference]) -> set[SecretReference]:
+    def changed(self, references: Sequence[SecretReference]) -> set[SecretReference]:
         """Those whose files look different and say something else than before."""
-        return {each for each in references if _stamp(each) != self._kept[each].stamp and self._read_again(each)}
+        seen = zip(references, _stamps(references), strict=True)
+        return {each for each, stamp in seen if stamp != self._kept[each].stamp and self._read_again(each)}
 
-    def reread(self, reference: SecretReference) -> bool:
-        """Read its file though it looks the same; whether it says something else than before."""
-        if time.monotonic() - self._kept[reference].read_at < _REREAD_SECONDS:
-            return False
-        return self._read_again(reference)
+    def is_fresh(self, reference: SecretReference) -> bool:
+        """Whether its file was read a moment ago: to read it again would be in vain."""
+        return time.monotonic() - self._kept[reference].read_at < _REREAD_SECONDS
+
+    def reread(self, references: Iterable[SecretReference]) -> set[SecretReference]:
+        """Read the files though they look the same; those that say something else than before."""
+        return {each for each in references if not self.is_fresh(each) and self._read_again(each)}
 
     def _read_again(self, reference: SecretReference) -> bool:
         before = self._kept[reference].value
@@ -85,8 +91,14 @@ class SecretValues:
             KNOWN.forget_header(value)
 
 
-def _stamp(reference: SecretReference) -> Stamp:
-    return stamp_of(Path(reference.name)) if reference.kind == "file" else None
+def _stamps(references: Sequence[SecretReference]) -> list[Stamp | TimeoutError]:
+    """The version of each one's file, None for what is kept elsewhere."""
+    seen = iter(stamps_of([Path(each.name) for each in references if each.kind == "file"]))
+    return [next(seen) if each.kind == "file" else None for each in references]
+
+
+def _known(stamp: Stamp | TimeoutError) -> Stamp:
+    return None if isinstance(stamp, TimeoutError) else stamp
 
 
 def one_line(secret: str, reference: SecretReference, place: str) -> str:
@@ -96,7 +108,7 @@ def one_line(secret: str, reference: SecretReference, place: str) -> str:
     return secret
 
 
-def read_secret(reference: SecretReference, place: str) -> str:
+def read_secret(reference: SecretReference, place: str, limit: int = SECRET_BYTES) -> str:
     """What an environment variable or a file holds, else ConfigurationError naming `place`."""
     if reference.kind == "env":
         if reference.name not in os.environ:
@@ -104,7 +116,7 @@ def read_secret(reference: SecretReference, place: str) -> str:
         return os.environ[reference.name].strip()
     if reference.kind == "file":
         try:
-            return Path(reference.name).read_text(encoding="utf-8").strip()
+            return read_file(Path(reference.name), limit).decode("utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
             raise ConfigurationError(place, f"{reference} cannot be read: {reason}") from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kizami.core.access.auth import OAuth2Auth, authorization
 from kizami.core.access.proxy import Proxy, read_proxy
@@ -15,7 +15,7 @@ from kizami.core.targets.references import SecretReference
 from kizami.core.targets.target import Target
 from kizami.local.http.handle import NO_SECRETS, RequestProfile, SentSecrets, TlsFiles, is_loopback
 from kizami.local.http.secrets import SecretValues
-from kizami.local.http.tls_files import tls_files
+from kizami.local.http.tls_files import CertificateFiles
 
 
 @dataclass(slots=True, eq=False)
@@ -44,21 +44,35 @@ class TargetAccess:
     is_steady: bool = True
 
 
+@dataclass(slots=True)
+class KnownFiles:
+    """What has been read in one go for many targets: no file is read once for each of them."""
+
+    secrets: set[SecretReference] = field(default_factory=set)
+    certificates: dict[Tls, TlsFiles] = field(default_factory=dict)
+
+
 class AccessReader:
     """Reads what targets refer to; the clients that it has made stay when targets are read anew."""
 
-    def __init__(self, secrets: SecretValues) -> None:
+    def __init__(self, secrets: SecretValues, certificates: CertificateFiles | None = None) -> None:
         self._secrets = secrets
+        self._certificates = certificates or CertificateFiles()
         self._clients: dict[tuple[OAuth2Auth, RequestProfile], TokenClient] = {}
 
-    def read(self, target: Target, checked: dict[Tls, TlsFiles]) -> TargetAccess:
-        """How the target is asked, else ConfigurationError; `checked` are certificates that others have, too."""
+    def read(self, target: Target, known: KnownFiles | None = None) -> TargetAccess:
+        """How the target is asked, else ConfigurationError; `known` is what was read for others just now."""
+        known = known or KnownFiles()
         sent = {
-            reference: self._secrets.read(reference, f"{target.name}: {place}")
+            reference: place
             for place, reference in target.references()
             if place.startswith(("headers.", "query.", "auth."))
         }
-        profile = self._profile(target, checked)
+        for reference, place in sent.items():
+            if reference not in known.secrets:
+                self._secrets.read(reference, f"{target.name}: {place}")
+                known.secrets.add(reference)
+        profile = self._profile(target, known)
         secrets = sent_secrets(target, self._secrets)
         files = tuple(reference for reference in sent if reference.kind == "file")
         client = self._client(target.auth, profile) if isinstance(target.auth, OAuth2Auth) else None
@@ -66,7 +80,7 @@ class AccessReader:
             return TargetAccess(target, replace(profile, headers=secrets.headers, secret_query=secrets.query))
         return TargetAccess(target, profile, secrets, files, client, is_steady=False)
 
-    def _profile(self, target: Target, checked: dict[Tls, TlsFiles]) -> RequestProfile:
+    def _profile(self, target: Target, known: KnownFiles) -> RequestProfile:
         profile = RequestProfile(
             target.timeout_seconds,
             (),
@@ -77,9 +91,9 @@ class AccessReader:
             has_body=target.template is not None and target.template.body is not None,
         )
         if target.tls is not None:
-            if target.tls not in checked:
-                checked[target.tls] = tls_files(target.tls, target.name)
-            profile = replace(profile, tls=checked[target.tls])
+            if target.tls not in known.certificates:
+                known.certificates[target.tls] = self._certificates.read(target.tls, target.name)
+            profile = replace(profile, tls=known.certificates[target.tls])
         return replace(profile, proxy=self._proxy(target.proxy, target.name)) if target.proxy else profile
 
     def _proxy(self, stated: str | SecretReference, name: str) -> Proxy:

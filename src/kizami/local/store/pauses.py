@@ -59,7 +59,7 @@ def without_paused(config: Config, paused: Mapping[str, datetime]) -> Config:
 class PauseWatch:
     """Gives the engine its configuration as the pauses leave it, and news when either changes.
 
-    Used by the engine's thread alone. A database that cannot be read keeps the pauses as they were: polling
+    Used by one thread at a time. A database that cannot be read keeps the pauses as they were: polling
     goes on, and the writer says what is wrong.
     """
 
@@ -69,6 +69,7 @@ class PauseWatch:
         self._new_config = new_config
         self._connection: apsw.Connection | None = None
         self._paused: Mapping[str, datetime] = {}
+        self._before: Mapping[str, datetime] = {}  # the pauses at the look before
         self._read()
 
     @property
@@ -78,10 +79,14 @@ class PauseWatch:
 
     def new_config(self) -> Config | None:
         """What is to be polled now, if that is news."""
-        config, before = self._new_config(), self._paused
+        config, self._before = self._new_config(), self._paused
         self._config = config or self._config
         self._read()
-        return self.config if config is not None or self._paused.keys() != before.keys() else None
+        return self.config if config is not None or self._paused.keys() != self._before.keys() else None
+
+    def keep(self, config: Config) -> None:
+        """The last news was refused: go on with `config`. A pause that came with it is news at the next look."""
+        self._config, self._paused = config, self._before
 
     def close(self) -> None:
         """Give the file back."""

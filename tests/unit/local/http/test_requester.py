@@ -47,6 +47,12 @@ def access_to(requester: Requester, target: Target) -> TargetAccess:
     return access
 
 
+def look_at_files(requester: Requester) -> set[Target]:
+    """As the daemon does: one thread reads, the loop's thread uses what was read."""
+    requester.look_at_files()
+    return requester.take_changed()
+
+
 def gather(requester: Requester, finished: list[Finished]) -> list[Finished]:
     """What has finished so far, with what finishes now."""
     finished.extend(requester.wait(0.05))
@@ -133,10 +139,10 @@ class TestFiles:
     ) -> None:
         with self.server("second-t0ken") as server, caplog.at_level(logging.INFO):
             access = access_to(requester, self.target(server, token))
-            requester.look_at_files()
+            look_at_files(requester)
             assert caplog.records == []
             token.write_text("second-t0ken")
-            requester.look_at_files()
+            look_at_files(requester)
             assert status_of(requester, access) == 200
             assert len(server.requests) == 1
         (line,) = caplog.records
@@ -163,11 +169,11 @@ class TestFiles:
             access = access_to(requester, self.target(server, token))
             token.unlink() if text is None else token.write_text(text)
             for _ in range(3):
-                requester.look_at_files()
+                look_at_files(requester)
                 assert status_of(requester, access) == 200
             assert [vars(line)["event"] for line in caplog.records] == ["secret.unreadable"]
             token.write_text("third-t0ken")
-            requester.look_at_files()
+            look_at_files(requester)
             assert status_of(requester, access) == 401
 
     def test_what_was_replaced_twice_is_forgotten_and_what_is_in_use_stays_hidden(
@@ -177,7 +183,7 @@ class TestFiles:
             access_to(requester, self.target(server, token))
             for text in ("second-t0ken", "third-t0ken-"):
                 token.write_text(text)
-                requester.look_at_files()
+                look_at_files(requester)
         assert KNOWN.hide("first-t0ken second-t0ken third-t0ken-") == "first-t0ken *** ***"
 
     def test_many_files_are_looked_at_a_few_at_a_time(
@@ -193,7 +199,7 @@ class TestFiles:
         for path in paths:
             path.write_text("second-t0ken")
         for turn in range(1, 4):
-            requester.look_at_files()
+            look_at_files(requester)
             changed = [access for access in accesses if access.secrets.headers[0].endswith("second-t0ken")]
             assert len(changed) == min(2 * turn, 5)
 
@@ -320,7 +326,7 @@ class TestOAuth2:
             access = access_to(requester, Target(url=server.url, auth=auth))
             assert isinstance(ask(requester, access)[0], TokenRefused)
             path.write_text("new-s3cret")
-            requester.look_at_files()
+            look_at_files(requester)
             assert status_of(requester, access) == 200
 
     def test_tokens_stay_when_the_targets_are_read_anew(self, requester: Requester) -> None:

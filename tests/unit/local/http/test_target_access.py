@@ -19,7 +19,7 @@ QUERY: Query = {"t": ("{from}",), "api_key": (SecretReference("env", "KIZAMI_TES
 
 
 def read(target: Target) -> TargetAccess:
-    return AccessReader(SecretValues()).read(target, {})
+    return AccessReader(SecretValues()).read(target)
 
 
 def target_profile(target: Target) -> RequestProfile:

@@ -172,7 +172,7 @@ class TestOwnCertificate:
         old = authority.sign("old", lasts=timedelta(days=-1))
         tls = Tls(str(authority.file), str(old.cert), str(old.key))
         targets = [Target(name=name, url="https://api.example.com", tls=tls) for name in ("a", "b")]
-        requester.use_accesses(requester.read_accesses(targets))
+        requester.note_read(requester.read_accesses(targets))
         (line,) = caplog.records  # one line for the file, however many have it
         assert (vars(line)["event"], vars(line)["setting"]) == ("certificate.expired", "a: tls.cert")
         assert vars(line)["reason"].startswith(f"{old.cert} has expired on ")
