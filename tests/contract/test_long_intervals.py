@@ -19,6 +19,7 @@ from kizami.home.grid import RowLength, cells_between, grid_window, newest_shown
 from kizami.home.health import HOUR, Level, MinuteFinding, TargetCondition, TileKind, judge, tile_levels
 from kizami.home.snapshot import read_coverage, read_health, take_snapshot
 from kizami.home.targets import KnownTarget
+from kizami.local.daemon_lock import sole_daemon
 from kizami.local.home import LocalHome
 from kizami.local.store import statements
 from kizami.local.store.database import open_database, transaction
@@ -54,7 +55,7 @@ def due_slots(target: Target, count: int) -> list[datetime]:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path: Path) -> Iterator[Path]:
     """Thirty slots of each that is older than now, without the newest but one; `new` was first seen just now."""
     path = tmp_path / "kizami.db"
     connection = open_database(path, create=True)
@@ -76,7 +77,8 @@ def path(tmp_path: Path) -> Path:
                 ],
             )
     connection.close()
-    return path
+    with sole_daemon(path):
+        yield path
 
 
 @pytest.fixture
@@ -96,8 +98,10 @@ def test_each_target_is_judged_by_what_it_should_have(home: LocalHome) -> None:
     health = read_health(home, NOW)
     told = {name: status.condition for name, status in health.targets.items()}
     assert told.pop("new") is TargetCondition.WAITING  # its first hour is not over
-    assert told.pop("calls") is TargetCondition.STRUGGLING  # of twelve slots it lacks one
-    assert set(told.values()) == {TargetCondition.COLLECTING}
+    assert told.pop("calls") is TargetCondition.LATE  # of twelve slots it lacks one
+    lacking = {name for name, condition in told.items() if condition is TargetCondition.INCOMPLETE}
+    assert lacking == {"fives", "eights", "hours", "now"}  # an older slot of the day
+    assert {told[name] for name in told.keys() - lacking} == {TargetCondition.COLLECTING}
     assert all(status.seconds_behind == 0 for status in health.targets.values())
     assert health.targets["days"].newest_slot == datetime(2025, 12, 1, tzinfo=UTC)
     assert health.targets["late"].newest_slot == datetime(2025, 11, 1, tzinfo=UTC)

@@ -90,7 +90,8 @@ class TestScraping:
         assert 'kizami_last_minute_slots{state="stored"} 24' in lines
         assert "kizami_dead_letters 1" in lines
         assert "kizami_missing_slots 6" in lines
-        assert 'kizami_targets{condition="collecting"} 2' in lines
+        assert 'kizami_targets{condition="collecting"} 1' in lines
+        assert 'kizami_targets{condition="incomplete"} 1' in lines
         assert f'kizami_target_newest_slot_timestamp_seconds{{metric="{ORDERS}"}} {SECONDS - 5}' in lines
         assert not any(HOSTILE in line for line in lines)
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from kizami.alerts.decision import AlertState, Decision, decide
 from kizami.alerts.documents import read_members, read_notices, write_document
-from kizami.alerts.findings import TROUBLE, AlertFinding, collect, topic_of
+from kizami.alerts.findings import AlertFinding, collect, topic_of
 from kizami.alerts.messages import Message
 from kizami.alerts.rules.conditions import parse_condition
 from kizami.alerts.rules.settings import AlertSettings, Rule
@@ -16,7 +16,7 @@ from kizami.alerts.seen import Holes, Look
 from kizami.core.coverage import Completeness, add_up
 from kizami.core.targets.references import SecretReference
 from kizami.home.health import SlotTally
-from kizami.home.incidents import Incident, Kind, Member
+from kizami.home.incidents import TROUBLE, Incident, Kind, Member
 
 START = datetime(2025, 12, 2, 8, 34, tzinfo=UTC)
 LOOK_SECONDS = 15

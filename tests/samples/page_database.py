@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from kizami.core.epoch import to_ms, to_seconds
 from kizami.core.slots import floor_to_slot
 from kizami.core.targets.target import Target
+from kizami.local.daemon_lock import sole_daemon
 from kizami.local.home import LocalHome
 from kizami.local.store import statements
 from kizami.local.store.database import open_database, transaction
@@ -118,9 +120,11 @@ def _row(metric_id: int, target: Target, slot: datetime) -> StoredRow:
     return StoredRow(to_seconds(slot), metric_id, 7, to_ms(tick) + late_ms, late_ms, 1, False)
 
 
-def served(path: Path, now: datetime) -> DashboardServer:
-    """The dashboard over the database, at a moment that stands still."""
-    return DashboardServer(lambda: LocalHome(path), port=0, clock=FixedClock(now))
+@contextmanager
+def served(path: Path, now: datetime) -> Iterator[DashboardServer]:
+    """The dashboard over the database, at a moment that stands still, as if a daemon were running on it."""
+    with sole_daemon(path), DashboardServer(lambda: LocalHome(path), port=0, clock=FixedClock(now)) as server:
+        yield server
 
 
 def _varied_row(metric_id: int, now: datetime, back: int) -> StoredRow:

@@ -33,12 +33,14 @@ def _write_member(member: Member) -> dict[str, Any]:
         "name": member.name,
         "kinds": sorted(kind.value for kind in member.kinds),
         "since": to_ms(member.since),
-        "detail": member.detail,
+        "detail": member.detail or None,
         "firstSlot": None if member.first_slot is None else to_seconds(member.first_slot),
         "clearSince": _ms(member.clear_since),
         "answersSince": _ms(member.answers_since),
+        "began": _ms(member.began),
+        "cause": member.cause,
     }
-    return {name: value for name, value in written.items() if value not in (None, "")} | {"name": member.name}
+    return {name: value for name, value in written.items() if value is not None}
 
 
 def _read_member(each: Mapping[str, Any]) -> Member:
@@ -51,6 +53,8 @@ def _read_member(each: Mapping[str, Any]) -> Member:
         None if first is None else from_seconds(first),
         _moment(each.get("clearSince")),
         _moment(each.get("answersSince")),
+        _moment(each.get("began")),
+        each.get("cause"),
     )
 
 

@@ -9,8 +9,6 @@ from datetime import datetime
 
 from kizami.home.incidents import Kind
 
-TROUBLE = "trouble"  # the group of what keeps a target from its records: it is in one such incident at a time
-
 # What differs from target to target in one and the same error: hosts, addresses, numbers, but for a status.
 _WORD = re.compile(r"(status )?(\S+)")
 _OWN = re.compile(r"\d|\w\.\w|://")
@@ -21,7 +19,8 @@ _TOPIC_LENGTH = 200
 class AlertFinding:
     """Something that is wrong with a target, a company or the home itself.
 
-    Findings of one group and topic are one incident; `cause` is how the first of them puts it.
+    Findings of one group and topic are one incident; `cause` is how the first of them puts it. `since` is when the
+    target's state began, where that is known.
     """
 
     group: str
@@ -31,6 +30,7 @@ class AlertFinding:
     cause: str = ""
     detail: str = ""
     first_slot: datetime | None = None
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,12 +118,23 @@ def _member_now(member: Member, finding: AlertFinding | None, now: datetime) -> 
         first_slot=min(firsts, default=None),
         clear_since=None,
         answers_since=(member.well_since or now) if finding.kinds == _DEAD_ONLY else None,
+        began=finding.since or member.began,
+        cause=finding.cause,
     )
 
 
 def _member(finding: AlertFinding, now: datetime) -> Member:
     answers_since = now if finding.kinds == _DEAD_ONLY else None
-    return Member(finding.name, finding.kinds, now, finding.detail, finding.first_slot, None, answers_since)
+    return Member(
+        finding.name,
+        finding.kinds,
+        now,
+        finding.detail,
+        finding.first_slot,
+        answers_since=answers_since,
+        began=finding.since or finding.first_slot,
+        cause=finding.cause,
+    )
 
 
 def _admit(tracked: list[Incident], found: Sequence[AlertFinding], now: datetime, number: int) -> None:

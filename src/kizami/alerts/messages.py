@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from urllib.parse import urlencode
 
@@ -70,7 +70,9 @@ def write_message(
     """The message about these members of an incident."""
     lacking = {member.name: holes[member.name] for member in members if member.name in holes}
     is_over = state is MessageState.RECOVERED
-    since, ended = min(member.since for member in members), recovered_at(members) if is_over else None
+    ended = recovered_at(members) if is_over else None
+    shown = replace(incident, members={member.name: member for member in members})
+    since = shown.shown_since
     return Message(
         incident.number,
         number,
@@ -79,7 +81,7 @@ def write_message(
         now,
         since,
         incident.group,
-        incident.cause,
+        shown.shown_cause,
         frozenset(kind for member in members for kind in member.kinds),
         tuple(members[:LISTED]),
         len(members),

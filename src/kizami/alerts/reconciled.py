@@ -7,10 +7,10 @@ and what has died since the run before; the rest is the same as on one machine.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from kizami.alerts.findings import TROUBLE, Findings, collect
+from kizami.alerts.findings import Findings, collect
 from kizami.alerts.rules.conditions import AlertCondition
 from kizami.alerts.rules.settings import AlertSettings
 from kizami.alerts.seen import Holes, Look, low_coverage
@@ -19,7 +19,7 @@ from kizami.core.coverage import Completeness, Span, add_up, next_slot
 from kizami.core.reconcile import ReconcilePolicy
 from kizami.core.slots import shift
 from kizami.home.health import DAY, SlotTally, TargetStatus
-from kizami.home.incidents import Member
+from kizami.home.incidents import TROUBLE, Member
 from kizami.home.targets import KnownTarget
 from kizami.home.values import Deaths, TargetTrouble
 
@@ -39,6 +39,11 @@ class SeenTarget:
     first_lacking: datetime | None = None
     trouble: TargetTrouble | None = None
     deaths: Deaths | None = None
+
+    @property
+    def trouble_since(self) -> datetime | None:
+        """Since when it is blocked."""
+        return self.trouble.blocked_since if self.trouble else None
 
     def status(self, now: datetime) -> TargetStatus:
         """It as `find_troubles` takes it."""
@@ -67,7 +72,11 @@ def look_of_run(
     deaths = {each.target.name: each.deaths for each in seen if each.deaths is not None}
     groups = [TROUBLE, *(condition.text for condition, _ in settings.conditions())]
     unknown = collect((), [(group, name) for group in groups for name in unread])
-    findings = find_troubles(statuses, deaths, now).joined(unknown)
+    found = find_troubles(statuses, deaths, now)
+    # A run sees only the newest slots: where none of them is stored, it does not see when that began.
+    blind = {each.target.name for each in seen if not each.recent.stored and each.trouble_since is None}
+    bad = {key: replace(each, since=None) if each.name in blind else each for key, each in found.bad.items()}
+    findings = replace(found, bad=bad).joined(unknown)
     return Look(now, findings.joined(others or Findings()), {each.target.name: each.target for each in seen})
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kizami.alerts.findings import TROUBLE, AlertFinding, Findings, collect, topic_of
+from kizami.alerts.findings import AlertFinding, Findings, collect, topic_of
 from kizami.core.slots import shift
 from kizami.home.health import TargetCondition, TargetStatus
-from kizami.home.incidents import HOME, Kind
+from kizami.home.incidents import HOME, TROUBLE, Kind
 from kizami.home.values import Deaths, Lateness, QueueDepth
 
 NO_LATENESS = Lateness(0, 0, 0, 0)
@@ -45,7 +45,7 @@ def find_troubles(
 
 
 def _is_judged(status: TargetStatus, now: datetime, running_since: datetime | None) -> bool:
-    if running_since is None or status.condition is TargetCondition.COLLECTING:
+    if running_since is None or status.condition in (TargetCondition.COLLECTING, TargetCondition.INCOMPLETE):
         return True
     target = status.target
     return shift(target.current(now).start, target.lag_seconds) >= running_since
@@ -61,7 +61,7 @@ def _trouble(
     topic = topic_of(error) if error else next(kind.value for kind in (Kind.SILENT, Kind.LATE) if kind in kinds)
     detail = "" if error else f"{status.minute.stored}/{status.minute.expected}"
     first_slot = _first_slot(status, deaths, kinds, now)
-    return AlertFinding(TROUBLE, topic, name, kinds, error, detail, first_slot)
+    return AlertFinding(TROUBLE, topic, name, kinds, error, detail, first_slot, status.since)
 
 
 def _kinds(status: TargetStatus, deaths: Deaths | None, is_judged: bool) -> Iterator[Kind]:
@@ -71,7 +71,7 @@ def _kinds(status: TargetStatus, deaths: Deaths | None, is_judged: bool) -> Iter
         yield Kind.DEAD
     if is_judged and status.condition is TargetCondition.SILENT:
         yield Kind.SILENT
-    if is_judged and status.condition is TargetCondition.STRUGGLING and status.trouble is None and not deaths:
+    if is_judged and status.condition is TargetCondition.LATE and status.trouble is None and not deaths:
         yield Kind.LATE
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
@@ -41,21 +41,46 @@ class SlotTally:
 
 
 class TargetCondition(Enum):
-    """How a target does."""
+    """The state of a target. The order is that of the verdicts, the worst first: every list and every headline
+    uses it."""
 
-    COLLECTING = "collecting"
-    BLOCKED = "blocked"
-    STRUGGLING = "struggling"
-    SILENT = "silent"
+    STOPPED = "stopped"  # nothing is collected, of any target
+    SILENT = "silent"  # none of its newest slots is stored, and no block explains that
+    BLOCKED = "blocked"  # waiting does not help: only probes are sent
+    LATE = "late"  # some of its newest slots are not stored
+    INCOMPLETE = "incomplete"  # the newest slots are stored, older ones of the day are not, or were given up
     WAITING = "waiting"
     PAUSED = "paused"
     DISABLED = "disabled"
     REMOVED = "removed"
+    COLLECTING = "collecting"
+
+
+WORST_FIRST = tuple(TargetCondition)
+RANK = {condition: rank for rank, condition in enumerate(WORST_FIRST)}
+_LEVELS = {
+    TargetCondition.STOPPED: Level.BAD,
+    TargetCondition.SILENT: Level.BAD,
+    TargetCondition.BLOCKED: Level.BAD,
+    TargetCondition.LATE: Level.NOTICE,
+    TargetCondition.INCOMPLETE: Level.NOTICE,
+    TargetCondition.COLLECTING: Level.GOOD,
+}
+# The conditions that somebody should look at; a target is in one of the others because it is well or not polled.
+WRONG = tuple(condition for condition in WORST_FIRST if _LEVELS.get(condition) in (Level.BAD, Level.NOTICE))
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Nothing is collected: since the end of the newest slot of all, where there is one."""
+
+    since: datetime | None
+    is_daemon_down: bool  # else: the daemon runs elsewhere, and no slot of the last minute was asked for
 
 
 @dataclass(frozen=True, slots=True)
 class TargetStatus:
-    """A target and how it does."""
+    """A target and its state; `since` and `cause` belong to the state, and are what every page and verb shows."""
 
     target: KnownTarget
     newest_slot: datetime | None
@@ -64,6 +89,9 @@ class TargetStatus:
     day: Completeness
     seconds_behind: int
     trouble: TargetTrouble | None = None  # why it fails, if it does
+    stop: Stop | None = None
+    given_up: str | None = None  # why the newest of its dead letters died, if there are any
+    incident_since: datetime | None = None  # when the incident began in which it is still failing
     condition: TargetCondition = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -72,13 +100,91 @@ class TargetStatus:
     def _judge(self) -> TargetCondition:
         if not self.target.is_on:
             return TargetCondition(self.target.polling.value)
+        if self.stop is not None:
+            return TargetCondition.STOPPED
         if self.trouble is not None and self.trouble.is_blocked:
             return TargetCondition.BLOCKED
         if not self.minute.expected:
             return TargetCondition.WAITING
-        if self.minute.stored == self.minute.expected:
-            return TargetCondition.COLLECTING
-        return TargetCondition.STRUGGLING if self.minute.stored else TargetCondition.SILENT
+        if self.minute.stored < self.minute.expected:
+            return TargetCondition.LATE if self.minute.stored else TargetCondition.SILENT
+        is_whole = self.day.stored >= self.day.expected and self.given_up is None
+        return TargetCondition.COLLECTING if is_whole else TargetCondition.INCOMPLETE
+
+    @property
+    def level(self) -> Level:
+        """The colour of the state."""
+        return level_of(self.condition)
+
+    @property
+    def collected_until(self) -> datetime:
+        """The end of its newest stored slot, or the start of its first one."""
+        if self.newest_slot is None:
+            return self.target.first_slot
+        return self.newest_slot + timedelta(seconds=self.target.interval_seconds)
+
+    @property
+    def since(self) -> datetime | None:
+        """When the state began; None where that is not known, or nothing is wrong."""
+        match self.condition:
+            case TargetCondition.STOPPED:
+                return self.stop.since if self.stop else None
+            case TargetCondition.SILENT:
+                return self.collected_until
+            case TargetCondition.BLOCKED:
+                return self.trouble.blocked_since if self.trouble else None
+            case TargetCondition.LATE | TargetCondition.INCOMPLETE:
+                return self.incident_since
+            case TargetCondition.PAUSED:
+                return self.target.paused_since
+            case TargetCondition.DISABLED | TargetCondition.REMOVED if self.newest_slot is not None:
+                return self.collected_until
+        return None
+
+    @property
+    def cause(self) -> str:
+        """Why it is in this state, as far as an error tells."""
+        if self.condition not in WRONG or self.condition is TargetCondition.STOPPED:
+            return ""
+        if self.trouble is not None:
+            return self.trouble.error
+        return (self.given_up or "") if self.condition is TargetCondition.INCOMPLETE else ""
+
+
+def level_of(condition: TargetCondition) -> Level:
+    """The colour of a state."""
+    return _LEVELS.get(condition, Level.IDLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Culprits:
+    """The targets in the worst state: the first of them, how many more there are, since when, and why.
+
+    Of a stop it is no target's fault: `metric` is empty.
+    """
+
+    condition: TargetCondition
+    metric: str = ""
+    more: int = 0
+    since: datetime | None = None
+    cause: str = ""
+
+
+def find_culprits(statuses: Iterable[TargetStatus], stop: Stop | None = None) -> Culprits | None:
+    """The worst state there is, and who is in it; None if nothing is wrong."""
+    if stop is not None:
+        return Culprits(TargetCondition.STOPPED, since=stop.since)
+    wrong = [status for status in statuses if status.condition in WRONG]
+    if not wrong:
+        return None
+    worst = min(wrong, key=_urgency)
+    more = sum(status.condition is worst.condition for status in wrong) - 1
+    return Culprits(worst.condition, worst.target.name, more, worst.since, worst.cause)
+
+
+def _urgency(status: TargetStatus) -> tuple[int, bool, datetime, str]:
+    since = status.since
+    return RANK[status.condition], since is None, since or status.target.first_slot, status.target.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +220,8 @@ class Overview:
     is_slow: bool = False  # a target has an interval above a minute: the last minute has its newest slot, too
     blocked: int = 0  # of the polled ones
     first_tick: datetime | None = None  # of all targets, as long as nothing can be counted of any
+    stop: Stop | None = None
+    culprits: Culprits | None = None
 
 
 class MinuteFinding(Enum):
@@ -130,10 +238,11 @@ class MinuteFinding(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How things stand."""
+    """How things stand: the worst state of any target, and what the last minute shows."""
 
     level: Level
     finding: MinuteFinding
+    culprits: Culprits | None = None
 
 
 def seconds_behind(settled: Span, newest_slot: datetime | None) -> int:
@@ -159,28 +268,28 @@ def add_tallies(tallies: Sequence[SlotTally]) -> SlotTally:
 
 
 def judge(overview: Overview) -> Verdict:
-    """The verdict: what happens now outranks what happened during the day."""
-    finding = _finding(overview)
+    """The verdict: that of the worst target, for what happens now outranks what happened during the day."""
+    finding, culprits = _finding(overview), overview.culprits
+    if culprits is not None:
+        return Verdict(level_of(culprits.condition), finding, culprits)
     if finding in (MinuteFinding.NO_TARGETS, MinuteFinding.STARTING, MinuteFinding.NOTHING_DUE):
         return Verdict(Level.IDLE, finding)
-    minute = overview.last_minute
-    if finding is MinuteFinding.STOPPED or minute.dead or minute.missing:
-        return Verdict(Level.BAD, finding)
+    # Dead letters may be of targets that are not polled any more.
     is_whole = finding is MinuteFinding.ALL_STORED and overview.day.stored >= overview.day.expected
-    calm = is_whole and not overview.gaps and not overview.queue.dead
-    return Verdict(Level.GOOD if calm else Level.NOTICE, finding)
+    is_calm = is_whole and not overview.gaps and not overview.queue.dead
+    return Verdict(Level.GOOD if is_calm else Level.NOTICE, finding)
 
 
 def _finding(overview: Overview) -> MinuteFinding:
     minute = overview.last_minute
+    if overview.stop is not None:
+        return MinuteFinding.STOPPED
     if not overview.targets:
         return MinuteFinding.NO_TARGETS
     if overview.first_tick is not None:
         return MinuteFinding.STARTING
     if not minute.expected:
         return MinuteFinding.NOTHING_DUE
-    if minute.missing == minute.expected:
-        return MinuteFinding.STOPPED
     if minute.stored == minute.expected:
         return MinuteFinding.ALL_STORED
     return MinuteFinding.SOME_STORED if minute.stored else MinuteFinding.NONE_STORED

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
+TROUBLE = "trouble"  # the group of what keeps a target from its records: it is in one such incident at a time
 HOME = ""  # the name under which the home itself is in an incident, and no target of it
 
 
@@ -30,7 +31,8 @@ class Member:
     """A target, a company or the home itself in an incident: what is wrong with it, and since when it is no more.
 
     `first_slot` is the first slot that it lacks because of it, where it lacks any. It `answers_since` then if all
-    that is still wrong is that slots have died lately.
+    that is still wrong is that slots have died lately. `since` is when it was first seen; `began` and `cause` are
+    those of its state as pages and verbs show it, which may have begun before that and change during an incident.
     """
 
     name: str
@@ -40,6 +42,13 @@ class Member:
     first_slot: datetime | None = None
     clear_since: datetime | None = None
     answers_since: datetime | None = None
+    began: datetime | None = None
+    cause: str | None = None
+
+    @property
+    def shown_since(self) -> datetime:
+        """When the state began that it is in."""
+        return self.began or self.since
 
     @property
     def well_since(self) -> datetime | None:
@@ -89,6 +98,23 @@ class Incident:
     def kinds(self) -> frozenset[Kind]:
         """All that is wrong with any of its members."""
         return frozenset(kind for member in self.members.values() for kind in member.kinds)
+
+    @property
+    def wrong(self) -> list[Member]:
+        """Those with which something is still wrong; all of them once they are well."""
+        every = list(self.members.values())
+        return [member for member in every if member.clear_since is None] or every
+
+    @property
+    def shown_since(self) -> datetime:
+        """When the state began that is shown for it: that of the member that has been in it for the longest."""
+        return min((member.shown_since for member in self.wrong), default=self.since)
+
+    @property
+    def shown_cause(self) -> str:
+        """Why its members fail now; empty where no error tells."""
+        causes = [member.cause for member in self.wrong if member.cause is not None]
+        return next(filter(None, causes), "") if causes else self.cause
 
     def is_silenced(self, now: datetime) -> bool:
         """Whether nobody is told of it at `now`."""

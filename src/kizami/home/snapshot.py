@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from kizami.core.answers.numbers import Number
 from kizami.core.coverage import Completeness, Span, add_up, count_slots, with_arrivals
 from kizami.core.slots import Window, shift
-from kizami.home.causes import Episode, FoundGap, episodes_of
+from kizami.home.causes import Episode, FoundGap, episodes_of, is_about
 from kizami.home.health import (
     DAY,
     HOUR,
@@ -18,13 +19,16 @@ from kizami.home.health import (
     LATENESS_RANGE,
     Overview,
     SlotTally,
+    Stop,
     TargetBehind,
     TargetCondition,
     TargetStatus,
     add_tallies,
+    find_culprits,
     seconds_behind,
     tally_slots,
 )
+from kizami.home.incidents import TROUBLE
 from kizami.home.port import Home
 from kizami.home.targets import ONE_MACHINE, KnownTarget, Polling, UnknownTarget
 from kizami.home.values import CompanyState, DeadLetter, Lateness, QueueDepth, TargetTrouble
@@ -102,20 +106,23 @@ class RecentFigures:
 
 def take_snapshot(home: Home, now: datetime) -> Snapshot:
     """Ask a home for all of it."""
-    statuses = target_statuses(home, now, home.targets(recent=True))
+    depth, letters = home.queue_depth(now), home.dead_letters(None, LETTERS_READ)
+    statuses, stop = judged_statuses(home, now, home.targets(recent=True), letters)
     gaps = find_gaps_of_day(home, lacking_targets(statuses), now)
-    overview = make_overview(statuses, gaps, home.lateness(now - LATENESS_RANGE, now), home.queue_depth(now), now)
-    letters, companies = home.dead_letters(None, LETTERS_READ), home.companies(now)
+    overview = make_overview(statuses, gaps, home.lateness(now - LATENESS_RANGE, now), depth, now, stop)
+    companies = home.companies(now)
     counts, episodes = home.newest_counts(newest_of(statuses)), episodes_of(gaps, letters)
     return Snapshot(overview, statuses, gaps, letters, companies, counts, episodes)
 
 
 def read_health(home: Home, now: datetime) -> HomeHealth:
     """How the home does at `now`."""
-    statuses = target_statuses(home, now, home.targets(recent=True))
+    depth = home.queue_depth(now)
+    letters = home.dead_letters(None, LETTERS_READ) if depth.dead else []
+    statuses, stop = judged_statuses(home, now, home.targets(recent=True), letters)
     gaps = find_gaps_of_day(home, lacking_targets(statuses), now)
-    lateness, depth = home.lateness(now - LATENESS_RANGE, now), home.queue_depth(now)
-    return HomeHealth(make_overview(statuses, gaps, lateness, depth, now), statuses, gaps)
+    lateness = home.lateness(now - LATENESS_RANGE, now)
+    return HomeHealth(make_overview(statuses, gaps, lateness, depth, now, stop), statuses, gaps)
 
 
 def newest_of(statuses: Mapping[str, TargetStatus]) -> dict[str, datetime]:
@@ -185,6 +192,72 @@ def target_statuses(
         )
 
     return {target.name: status_of(target) for target in targets}
+
+
+def judged_statuses(
+    home: Home,
+    now: datetime,
+    targets: Sequence[KnownTarget],
+    letters: Sequence[DeadLetter],
+    recent: RecentFigures | None = None,
+    failing_since: Callable[[], Mapping[str, datetime]] | None = None,
+) -> tuple[dict[str, TargetStatus], Stop | None]:
+    """Every target with its state as it is shown everywhere, and whether nothing is collected at all.
+
+    Beyond `target_statuses` it knows the dead letters (`letters`, newest first), and since when a late target has
+    been failing.
+    """
+    statuses = target_statuses(home, now, targets, recent)
+    reasons = _reasons(letters, statuses)
+    if reasons:
+        statuses |= {name: replace(statuses[name], given_up=reason) for name, reason in reasons.items()}
+    if stop := find_stop(home, statuses.values()):
+        return {name: replace(status, stop=stop) for name, status in statuses.items()}, stop
+    vague = [name for name, status in statuses.items() if _is_vague(status)]
+    ask = failing_since or partial(read_failing_since, home)
+    since = ask() if vague else {}
+    found = {name: replace(statuses[name], incident_since=since[name]) for name in vague if name in since}
+    return statuses | found, None
+
+
+def _is_vague(status: TargetStatus) -> bool:
+    """True if its records do not tell when its state began, and an incident may."""
+    is_dying = status.condition is TargetCondition.INCOMPLETE and status.given_up is not None
+    return status.condition is TargetCondition.LATE or is_dying
+
+
+def find_stop(home: Home, statuses: Collection[TargetStatus]) -> Stop | None:
+    """The stop, if nothing is collected: the daemon is down, or the backend has none and nothing was asked for."""
+    polled, daemon = [status for status in statuses if status.target.is_on], home.daemon()
+    minute = add_tallies([status.minute for status in polled])
+    if daemon is None and not 0 < minute.missing == minute.expected:
+        return None
+    if daemon is not None and daemon.is_running:
+        return None
+    ends = [status.collected_until for status in polled if status.newest_slot is not None]
+    return Stop(max(ends, default=None), daemon is not None)
+
+
+def _reasons(letters: Sequence[DeadLetter], statuses: Mapping[str, TargetStatus]) -> dict[str, str]:
+    """Why the newest dead letter of each target died."""
+    reasons: dict[str, str] = {}
+    for letter in letters:
+        reasons.setdefault(letter.metric, letter.reason)
+    for asked in reasons.keys() - statuses.keys():  # one request for several values: none of them has its name
+        reasons |= {name: reasons[asked] for name in statuses if is_about(asked, name)}
+    return {name: reason for name, reason in reasons.items() if name in statuses}
+
+
+def read_failing_since(home: Home) -> dict[str, datetime]:
+    """When each target began to fail that still does, by the open incidents."""
+    members = (
+        member
+        for incident in home.incident_log.incidents(open_only=True)
+        if incident.group == TROUBLE
+        for member in incident.members.values()
+        if member.clear_since is None
+    )
+    return {member.name: member.shown_since for member in members}
 
 
 def find_doubtful(
@@ -265,6 +338,7 @@ def make_overview(
     lateness: Lateness,
     depth: QueueDepth,
     now: datetime,
+    stop: Stop | None = None,
 ) -> Overview:
     """All of it in numbers."""
     targets = [status.target for status in statuses.values()]
@@ -291,6 +365,8 @@ def make_overview(
         late_after_ms=max((target.pace.late_after_ms for target in targets), default=ONE_MACHINE.late_after_ms),
         is_slow=any(status.target.interval_seconds > LAST_MINUTE.total_seconds() for status in polled),
         first_tick=min(_first_tick(status.target) for status in polled) if is_starting else None,
+        stop=stop,
+        culprits=find_culprits(statuses.values(), stop),
     )
 
 

@@ -34,6 +34,9 @@ DEAD_LETTER_COLUMNS = (
 TARGET_COLUMNS = (
     "metricName",
     "condition",
+    "level",
+    "since",
+    "cause",
     "intervalSeconds",
     "lagSeconds",
     "firstSlot",
@@ -51,6 +54,10 @@ STATUS_COLUMNS = (
     "now",
     "level",
     "finding",
+    "condition",
+    "metricName",
+    "since",
+    "cause",
     "sentence",
     "targets",
     "pausedTargets",
@@ -102,6 +109,7 @@ def status_json(overview: Overview, verdict: Verdict, sentence: str) -> dict[str
         moment(overview.now),
         verdict.level.value,
         verdict.finding.value,
+        *worst_values(verdict),
         sentence,
         overview.targets,
         overview.paused,
@@ -130,6 +138,14 @@ def status_json(overview: Overview, verdict: Verdict, sentence: str) -> dict[str
         overview.gap_slots,
     )
     return dict(zip(STATUS_COLUMNS, values, strict=True))
+
+
+def worst_values(verdict: Verdict) -> tuple[str | None, str | None, str | None, str | None]:
+    """The worst state of any target: condition, whose, since, cause; nothing where nothing is wrong."""
+    worst = verdict.culprits
+    if worst is None:
+        return None, None, None, None
+    return worst.condition.value, worst.metric or None, moment(worst.since), worst.cause or None
 
 
 def _age(now: datetime, slot: datetime | None) -> float | None:
@@ -172,12 +188,17 @@ def dead_letter_json(letter: DeadLetter) -> dict[str, Any]:
     return dict(zip(DEAD_LETTER_COLUMNS, values, strict=True))
 
 
+def state_values(status: TargetStatus) -> tuple[str, str, str | None, str | None]:
+    """The state as every list has it: condition, level, since, cause."""
+    return status.condition.value, status.level.value, moment(status.since), status.cause or None
+
+
 def target_json(status: TargetStatus) -> dict[str, Any]:
     """A target and how it does."""
     target, trouble = status.target, status.trouble
     values = (
         target.name,
-        status.condition.value,
+        *state_values(status),
         target.interval_seconds,
         target.lag_seconds,
         moment(target.first_slot),
@@ -250,8 +271,8 @@ def incident_row(incident: Incident) -> dict[str, Any]:
         incident.number,
         "open" if incident.is_open else "over",
         sorted(kind.value for kind in incident.kinds),
-        incident.cause,
-        moment(incident.since),
+        incident.shown_cause,
+        moment(incident.shown_since),
         moment(incident.over_since),
         len(incident.members),
         next(iter(incident.members), HOME),
@@ -268,7 +289,7 @@ def incident_json(incident: Incident, most: int | None = None) -> dict[str, Any]
         {
             "name": member.name,
             "kinds": sorted(kind.value for kind in member.kinds),
-            "since": moment(member.since),
+            "since": moment(member.shown_since),
             "clearSince": moment(member.clear_since),
             "firstSlot": moment(member.first_slot),
             "detail": member.detail,

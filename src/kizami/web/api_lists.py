@@ -13,7 +13,7 @@ from kizami.home.causes import FoundGap
 from kizami.home.columns import RecordColumns
 from kizami.home.grid import cells_between
 from kizami.home.port import Home
-from kizami.home.snapshot import find_gaps_in, find_targets, target_statuses
+from kizami.home.snapshot import LETTERS_READ, find_gaps_in, find_targets, judged_statuses
 from kizami.home.targets import KnownTarget, UnknownTarget
 from kizami.home.values import DeadLetterKey
 from kizami.home.wire import (
@@ -113,7 +113,9 @@ def _read_key(cursor: Cursor | None) -> DeadLetterKey | None:
 def list_targets(home: Home, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
     """Every target whose name contains `search`, of one `condition` or of any, by name."""
     (after,) = read_cursor(cursor, str) or ("",)
-    found = find_targets(target_statuses(home, now), read_search(query), read_condition(query), after)
+    letters = home.dead_letters(None, LETTERS_READ) if home.queue_depth(now).dead else []
+    statuses, _ = judged_statuses(home, now, home.targets(), letters)
+    found = find_targets(statuses, read_search(query), read_condition(query), after)
     page = found[:limit]
     following = [page[-1].target.name] if len(found) > limit else None
     return Page([target_json(status) for status in page], following)

@@ -71,7 +71,7 @@ def test_targets_that_fail_of_one_cause_are_one_incident_until_the_last_slot_is_
         messages += decision.messages
     opened, recovered = messages
     assert (opened.state, opened.targets, opened.cause) == (MessageState.OPENED, 3, REFUSED)
-    assert render_text(opened, "en").title.endswith("since 08:30 UTC, 36 slots dead")
+    assert render_text(opened, "en").title.endswith("since 08:00 UTC, 36 slots dead")
     assert recovered.at == T0 + timedelta(minutes=60), "not before the last slot is filled, the dead ones included"
     assert recovered.slots.stored == recovered.slots.expected > 36
     expected = recovered.slots.expected

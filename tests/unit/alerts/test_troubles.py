@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kizami.alerts.findings import TROUBLE, AlertFinding, topic_of
+from kizami.alerts.findings import AlertFinding, topic_of
 from kizami.alerts.troubles import MachineTrouble, find_home_troubles, find_troubles
 from kizami.core.coverage import Completeness
 from kizami.home.health import SlotTally, TargetStatus
-from kizami.home.incidents import HOME, Kind
+from kizami.home.incidents import HOME, TROUBLE, Kind
 from kizami.home.targets import KnownTarget, Polling
 from kizami.home.values import Deaths, Lateness, QueueDepth, TargetTrouble
 

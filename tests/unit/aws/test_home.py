@@ -110,7 +110,9 @@ def test_the_first_page_of_a_thousand_targets_takes_some_calls_for_each_bundle_a
     statuses = screen.snapshot.targets
     assert len(statuses) == COUNT
     assert statuses[SILENT].condition is TargetCondition.SILENT
-    assert Counter(each.condition for each in statuses.values())[TargetCondition.COLLECTING] == COUNT - 1
+    conditions = Counter(each.condition for each in statuses.values())
+    assert conditions[TargetCondition.INCOMPLETE] == len(FAILED)
+    assert conditions[TargetCondition.COLLECTING] == COUNT - 1 - len(FAILED)
     # 24 hours of four slots, one of which failed for five targets; the silent one has none.
     assert {name: 96 - each.day.stored for name, each in statuses.items() if each.day.missing} == {
         SILENT: 96,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import permutations
+from typing import Any
 
 import pytest
 
@@ -15,15 +17,21 @@ from kizami.home.health import (
     MinuteFinding,
     Overview,
     SlotTally,
+    Stop,
     TargetBehind,
+    TargetCondition,
+    TargetStatus,
     TileKind,
+    Verdict,
+    find_culprits,
     judge,
     seconds_behind,
     tally_slots,
     tile_levels,
 )
+from kizami.home.snapshot import make_overview
 from kizami.home.targets import KnownTarget
-from kizami.home.values import Lateness, QueueDepth, SlotCounts
+from kizami.home.values import Lateness, QueueDepth, SlotCounts, TargetTrouble
 from kizami.web.view.phrasing import level_word, tiles_of, verdict_sentence
 from kizami.web.view.words import words_in
 
@@ -62,19 +70,83 @@ def test_gaps_of_the_day_are_worth_a_look() -> None:
     assert told(overview) == "All 12 slots of the last minute are stored; coverage 24 h 99.98%, 3 gaps."
 
 
-def test_what_is_pending_is_worth_a_look_and_what_is_dead_or_missing_needs_action() -> None:
-    pending = replace(WHOLE, last_minute=SlotTally(stored=10, pending=2))
-    assert (judge(pending).level, judge(pending).finding) == (Level.NOTICE, MinuteFinding.SOME_STORED)
-    assert told(pending).startswith("10 of 12 slots of the last minute are stored (2 pending);")
-    broken = replace(WHOLE, last_minute=SlotTally(stored=0, pending=9, dead=2, missing=1))
-    assert (judge(broken).level, judge(broken).finding) == (Level.BAD, MinuteFinding.NONE_STORED)
-    assert "(9 pending, 2 dead, 1 missing)" in told(broken)
+def status_of(
+    minute: SlotTally, trouble: TargetTrouble | None = None, stop: Stop | None = None, **how: Any
+) -> TargetStatus:
+    """A target that was polled for a day, and lacks what its last minute lacks."""
+    target = KnownTarget("calls", 5, 5, NOW - DAY)
+    newest = NOW - (timedelta(seconds=6) if minute.stored else timedelta(hours=1))
+    day = Completeness(17_280 - minute.expected + minute.stored, 17_280)
+    return TargetStatus(target, newest, minute, day, day, 0, trouble, **({"stop": stop} | how))
+
+
+REFUSED = TargetTrouble("status 401", NOW - timedelta(minutes=2), NOW)
+STOP = Stop(NOW - timedelta(minutes=7), True)
+STORED, SHORT, NOTHING_STORED = SlotTally(stored=12), SlotTally(stored=10, pending=2), SlotTally(0, 9, 2, 1)
+# In the one order, the worst first: the state, its colour, when it began and why.
+STATES: list[tuple[TargetStatus, TargetCondition, Level, datetime | None, str]] = [
+    (status_of(NOTHING_STORED, REFUSED, STOP), TargetCondition.STOPPED, Level.BAD, STOP.since, ""),
+    (
+        status_of(NOTHING_STORED, TargetTrouble("timed out")),
+        TargetCondition.SILENT,
+        Level.BAD,
+        NOW - timedelta(hours=1, seconds=-5),
+        "timed out",
+    ),
+    (status_of(SHORT, REFUSED), TargetCondition.BLOCKED, Level.BAD, REFUSED.blocked_since, "status 401"),
+    (status_of(SHORT, incident_since=NOW), TargetCondition.LATE, Level.NOTICE, NOW, ""),
+    (status_of(STORED, given_up="status 500"), TargetCondition.INCOMPLETE, Level.NOTICE, None, "status 500"),
+    (status_of(STORED), TargetCondition.COLLECTING, Level.GOOD, None, ""),
+]
+
+
+def overview_of(*statuses: TargetStatus) -> Overview:
+    named = {
+        f"{number}": replace(each, target=replace(each.target, name=f"{number}"))
+        for number, each in enumerate(statuses)
+    }
+    stop = next((each.stop for each in statuses if each.stop), None)
+    return make_overview(named, [], WHOLE.lateness, WHOLE.queue, NOW, stop)
+
+
+def test_each_state_has_one_colour_one_time_and_one_cause() -> None:
+    for status, condition, level, since, cause in STATES:
+        assert (status.condition, status.level, status.since, status.cause) == (condition, level, since, cause)
+    lacking = replace(status_of(STORED), day=Completeness(17_279, 17_280))
+    assert (lacking.condition, lacking.cause) == (TargetCondition.INCOMPLETE, "")
+    silent = status_of(NOTHING_STORED, REFUSED)
+    assert (silent.condition, silent.since) == (TargetCondition.BLOCKED, REFUSED.blocked_since)  # that explains it
+
+
+def test_the_verdict_is_that_of_the_worst_target_whatever_stands_beside_it() -> None:
+    for rank, (worst, condition, level, since, cause) in enumerate(STATES[:-1]):
+        others = [status for status, *_ in STATES[rank:]]
+        for statuses in permutations(others, min(3, len(others))):
+            if worst not in statuses:
+                continue
+            verdict = judge(overview_of(*statuses))
+            found = verdict.culprits
+            assert found is not None
+            assert (verdict.level, found.condition, found.since, found.cause) == (level, condition, since, cause)
+    assert judge(overview_of(STATES[-1][0])) == Verdict(Level.GOOD, MinuteFinding.ALL_STORED)
+
+
+def test_the_sentence_tells_what_became_of_the_last_minute() -> None:
+    assert told(overview_of(status_of(SHORT))).startswith(
+        "10 of 12 slots of the last minute are stored (2 pending);"
+    )
+    assert "(9 pending, 2 dead, 1 missing)" in told(overview_of(status_of(NOTHING_STORED)))
 
 
 def test_nobody_asking_at_all_is_told_as_such() -> None:
-    stopped = replace(WHOLE, last_minute=SlotTally(missing=12))
+    missing = SlotTally(missing=12)
+    stopped = overview_of(status_of(missing, stop=replace(STOP, is_daemon_down=False)))
     assert (judge(stopped).level, judge(stopped).finding) == (Level.BAD, MinuteFinding.STOPPED)
-    assert told(stopped).startswith("Nothing is being collected")
+    assert told(stopped).startswith("Nothing is being collected: nobody asked for the 12 slots")
+    down = replace(WHOLE, targets=0, polled=0, stop=STOP, culprits=find_culprits([], STOP))
+    assert (judge(down).level, judge(down).finding) == (Level.BAD, MinuteFinding.STOPPED)
+    assert told(down).startswith("Nothing is collected: `kizami up` does not run here")
+    assert told(down, "ja").startswith("収集が止まっています。ここでは `kizami up` が動いていません")
 
 
 def test_dead_letters_and_pauses_are_named() -> None:

@@ -12,17 +12,15 @@ from kizami.cli.terminal.colours import Colour, coloured
 from kizami.cli.terminal.printing import age_text, completeness_text, instant_text, percent_text, plural
 from kizami.cli.terminal.tables import fits, hanging, table_lines
 from kizami.core.coverage import Completeness
-from kizami.home.health import LATENESS_RANGE, Level, Overview, TargetCondition, TargetStatus, judge
+from kizami.home.health import LATENESS_RANGE, RANK, Level, Overview, TargetCondition, TargetStatus, Verdict, judge
 from kizami.home.port import Home
 from kizami.home.snapshot import HomeHealth, read_health
-from kizami.home.targets import Polling
-from kizami.home.values import BackupState, DaemonState, QueueDepth, TargetTrouble
+from kizami.home.values import BackupState, DaemonState, QueueDepth
 from kizami.web.view.phrasing import verdict_sentence
 from kizami.web.view.words import words_in
 
 SHOWN = 20
 _NAMED = 3  # of the targets that fail alike
-_NOT_POLLED = {Polling.PAUSED: "paused", Polling.DISABLED: "disabled", Polling.REMOVED: "not configured"}
 _COLOURS: dict[Level, Colour | None] = {
     Level.GOOD: "green",
     Level.NOTICE: "yellow",
@@ -31,12 +29,15 @@ _COLOURS: dict[Level, Colour | None] = {
 }
 _COLUMNS = (
     ("metric", False),
+    ("state", False),
     ("newest slot", False),
     ("age", True),
     ("last hour", True),
     ("last day", True),
     ("missing", True),
 )
+# Without the age, which follows from the newest slot.
+_NARROW = (*_COLUMNS[:3], ("hour", True), ("day", True), ("missing", True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,8 @@ def read_status(home: Home, now: datetime) -> Status:
     return Status(read_health(home, now), home.daemon())
 
 
-def _urgency(status: TargetStatus) -> tuple[float, float, str]:
-    return status.hour.ratio, day_of(status).ratio, status.target.name
+def _urgency(status: TargetStatus) -> tuple[int, float, float, str]:
+    return RANK[status.condition], status.hour.ratio, day_of(status).ratio, status.target.name
 
 
 def day_of(status: TargetStatus) -> Completeness:
@@ -71,10 +72,12 @@ def status_lines(status: Status, show_all: bool = False) -> list[str]:
     every, missing = status.targets, status.health.missing_slots()
     shown = every if show_all else every[:SHOWN]
     now = status.health.overview.now
+    columns: Sequence[tuple[str, bool]] = _COLUMNS
     rows = [_row(each, missing[each.target.name], now, completeness_text) for each in shown]
-    if not fits(_COLUMNS, rows):
-        rows = [_row(each, missing[each.target.name], now, _percent) for each in shown]
-    lines = table_lines(_COLUMNS, rows, [_colour(each) for each in shown])
+    if not fits(columns, rows):
+        columns = _NARROW
+        rows = [_row(each, missing[each.target.name], None, _percent) for each in shown]
+    lines = table_lines(columns, rows, [_colour(each) for each in shown])
     if len(shown) < len(every):
         lines.append(f"… and {len(every) - len(shown):,} more, no less complete (--all lists them)")
     return [*lines, "", *_summary_lines(status), *_trouble_lines(status, missing, show_all)]
@@ -83,17 +86,18 @@ def status_lines(status: Status, show_all: bool = False) -> list[str]:
 def _colour(each: TargetStatus) -> Colour | None:
     if not each.target.is_on:
         return "bright_black"
-    if each.condition in (TargetCondition.BLOCKED, TargetCondition.SILENT):
-        return "red"
-    return "yellow" if each.trouble or each.hour.ratio < 1 else None
+    return None if each.level is Level.GOOD else _COLOURS[each.level]
 
 
-def _row(each: TargetStatus, missing: int, now: datetime, share: Callable[[Completeness], str]) -> list[str]:
+def _row(
+    each: TargetStatus, missing: int, now: datetime | None, share: Callable[[Completeness], str]
+) -> list[str]:
     target = each.target
     return [
-        target.name if target.is_on else f"{target.name} ({_NOT_POLLED[target.polling]})",
+        target.name,
+        each.condition.value,
         instant_text(each.newest_slot),
-        age_text(now - each.newest_slot) if each.newest_slot else "-",
+        *([] if now is None else [age_text(now - each.newest_slot) if each.newest_slot else "-"]),
         share(each.hour) if each.hour.expected else "-",
         share(day_of(each)) if day_of(each).expected else "-",
         str(missing) if target.is_on else "-",
@@ -120,7 +124,7 @@ def _summary_lines(status: Status) -> list[str]:
     verdict, daemon = judge(overview), status.daemon
     backups = daemon.backups if daemon else None
     return [
-        *_line("verdict", verdict_sentence(overview, verdict, words_in("en")), _COLOURS[verdict.level]),
+        *_line("verdict", _verdict_text(overview, verdict), _COLOURS[verdict.level]),
         *(_line("daemon", _daemon_text(daemon), None if daemon.is_running else "yellow") if daemon else []),
         *(_line("backups", _backups_text(backups, overview.now)) if backups else []),
         *_line("coverage", _overall_coverage_text(overview)),
@@ -131,36 +135,55 @@ def _summary_lines(status: Status) -> list[str]:
     ]
 
 
+def _verdict_text(overview: Overview, verdict: Verdict) -> str:
+    """The headline of the page, then its sentence."""
+    worst, sentence = verdict.culprits, verdict_sentence(overview, verdict, words_in("en"))
+    if worst is None:
+        return sentence
+    since = f" since {instant_text(worst.since)}" if worst.since else ""
+    more = f" and {worst.more:,} more" if worst.more else ""
+    who = f"{worst.metric}{more}: " if worst.metric else ""
+    return f"{who}{worst.condition.value}{since}. {sentence}"
+
+
 def _line(name: str, words: str, colour: Colour | None = None) -> list[str]:
     """What is said under that name, in as many lines as the terminal needs."""
     return [coloured(line, colour) for line in hanging(name, words, 10)]
 
 
 def _trouble_lines(status: Status, missing: Mapping[str, int], show_all: bool) -> list[str]:
-    """Why targets fail, those that need a look first; of all that fail alike it is said once."""
-    alike: dict[TargetTrouble, list[str]] = {}
+    """What is wrong with targets and since when, the worst first; targets that fail alike share a line.
+
+    A stop is in the verdict.
+    """
+    alike: dict[tuple[object, ...], list[TargetStatus]] = {}
     for each in status.targets:
-        if each.trouble:
-            alike.setdefault(each.trouble, []).append(each.target.name)
+        if each.condition in _TOLD or (each.condition is TargetCondition.INCOMPLETE and each.cause):
+            alike.setdefault((each.condition, each.since, each.cause), []).append(each)
     now = status.health.overview.now
     shown = [
-        _trouble_text(trouble, names, sum(missing[name] for name in names), now)
-        for trouble, names in islice(alike.items(), None if show_all else SHOWN)
+        _trouble_text(each, sum(missing[one.target.name] for one in each), now)
+        for each in islice(alike.values(), None if show_all else SHOWN)
     ]
+    lines = [line for level, text in shown for line in _line("failing", text, _COLOURS[level])]
     if len(shown) < len(alike):
-        shown.append(f"and {len(alike) - len(shown):,} more (--all lists them)")
-    return [line for text in shown for line in _line("failing", text, "red")]
+        lines += _line("failing", f"and {len(alike) - len(shown):,} more (--all lists them)", "red")
+    return lines
 
 
-def _trouble_text(trouble: TargetTrouble, names: Sequence[str], missing: int, now: datetime) -> str:
+_TOLD = (TargetCondition.SILENT, TargetCondition.BLOCKED, TargetCondition.LATE)
+
+
+def _trouble_text(alike: Sequence[TargetStatus], missing: int, now: datetime) -> tuple[Level, str]:
+    first, names = alike[0], [each.target.name for each in alike]
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    failing = f"{', '.join(names[:_NAMED])}{more}"
-    if trouble.blocked_since is None or trouble.next_probe is None:
-        return f"{failing}: {trouble.error}"
-    ahead = trouble.next_probe - now
-    probe = f"probed again in {age_text(ahead)}" if ahead > timedelta() else "being probed"
-    since = f"blocked since {instant_text(trouble.blocked_since)}"
-    return f"{failing}: {since}, {probe}, {plural(missing, 'slot')} wait: {trouble.error}"
+    facts = [first.condition.value + (f" since {instant_text(first.since)}" if first.since else "")]
+    if first.trouble and first.trouble.next_probe and first.condition is TargetCondition.BLOCKED:
+        ahead = first.trouble.next_probe - now
+        facts.append(f"probed again in {age_text(ahead)}" if ahead > timedelta() else "being probed")
+        facts.append(f"{plural(missing, 'slot')} wait")
+    cause = f": {first.cause}" if first.cause else ""
+    return first.level, f"{', '.join(names[:_NAMED])}{more}: {', '.join(facts)}{cause}"
 
 
 def _overall_coverage_text(overview: Overview) -> str:

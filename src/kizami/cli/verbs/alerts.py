@@ -174,8 +174,15 @@ def _try(rule: Rule, settings: AlertSettings) -> KizamiError | None:
 def _row(incident: Incident) -> list[str]:
     first = next(iter(incident.members), HOME)
     kinds = _text(sorted(kind.value for kind in incident.kinds))
-    moments = instant_text(incident.since), instant_text(incident.over_since)
-    return [str(incident.number), *moments, kinds, str(len(incident.members)), first or "kizami", incident.cause]
+    moments = instant_text(incident.shown_since), instant_text(incident.over_since)
+    return [
+        str(incident.number),
+        *moments,
+        kinds,
+        str(len(incident.members)),
+        first or "kizami",
+        incident.shown_cause,
+    ]
 
 
 def _text(value: object) -> str:

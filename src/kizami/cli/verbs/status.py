@@ -21,7 +21,7 @@ from kizami.core.coverage import Completeness
 from kizami.home.health import TargetStatus, judge
 from kizami.home.port import Home
 from kizami.home.values import DaemonState, TargetTrouble
-from kizami.home.wire import moment
+from kizami.home.wire import moment, state_values, worst_values
 from kizami.platform.clock import SystemClock
 
 
@@ -88,7 +88,11 @@ def status_fields(status: Status) -> dict[str, Any]:
     verdict = judge(overview)
     return {
         "now": moment(overview.now),
-        "verdict": {"level": verdict.level.value, "finding": verdict.finding.value},
+        "verdict": {
+            "level": verdict.level.value,
+            "finding": verdict.finding.value,
+            **dict(zip(("condition", "metricName", "since", "cause"), worst_values(verdict), strict=True)),
+        },
         "daemon": _daemon_fields(daemon) if daemon else None,
         "coverage": {"hour": _coverage_fields(overview.hour), "day": _coverage_fields(overview.day)},
         "missing": overview.gap_slots,
@@ -125,6 +129,7 @@ def _metric_fields(each: TargetStatus, missing: int, now: datetime) -> dict[str,
     newest = each.newest_slot
     return {
         "metricName": each.target.name,
+        **dict(zip(("condition", "level", "since", "cause"), state_values(each), strict=True)),
         "polling": each.target.polling.value,
         "intervalSeconds": each.target.interval_seconds,
         "newestSlot": moment(newest),

@@ -6,8 +6,8 @@ import "./frame.js";
 import { connect, onPage } from "./live.js";
 import { $, brief, clock, getJson, query, say } from "./text.js";
 
-const CONDITIONS = ["blocked", "silent", "struggling", "waiting", "paused", "disabled", "removed", "collecting"];
-const BAD = 3; // the first so many of them are somebody's business
+const CONDITIONS = ["stopped", "silent", "blocked", "late", "incomplete", "waiting", "paused", "disabled", "removed", "collecting"];
+const BAD = 5; // the first so many of them are somebody's business
 const ABOVE = 12; // rows kept above and below those in sight
 const TREND_SECONDS = 60;
 const TRENDS_AT_ONCE = 40;
@@ -190,7 +190,7 @@ const wall = {
 
   reason(place, since) {
     const error = this.targets.errors[place] ?? "";
-    if (since === null || this.targets.conditions[place] === CONDITIONS.length - 1) return error;
+    if (since === null) return error;
     return [say("targets", "since", { time: clock(since * 1000, Date.now() / 1000 - since > 86400 ? "full-minute" : "second") }), error].filter(Boolean).join(" · ");
   },
 

@@ -52,6 +52,8 @@ def _first_phrase(overview: Overview, finding: MinuteFinding, words: Words) -> s
         values["rest"] = _rest(minute, words)
     if finding in (MinuteFinding.NO_TARGETS, MinuteFinding.NOTHING_DUE):
         return words(f"verdict.{finding.value}")
+    if overview.stop is not None and overview.stop.is_daemon_down:
+        return words("verdict.stopped_daemon")
     recent = "recent_" if overview.is_slow else ""  # a slower target has its newest slot among them
     return words(f"verdict.{recent}{finding.value}", minute.expected, **values)
 

@@ -224,6 +224,7 @@ def _context(screen: Screen, words: Words) -> dict[str, Any]:
         ),
         "tile_url": lambda tile: tile_url(tile.kind, screen),
         "cell_text": lambda cell: cell_text(cell, words),
+        "is_overdue": screen.is_overdue,
         "show_episode": show_episode,
         "can_fill": can_fill,
         "group": group_name(screen.metric) if screen.metric else "",

@@ -14,6 +14,7 @@ from kizami.core.slots import Window
 from kizami.home.causes import Episode, episodes_of, is_about
 from kizami.home.chart import DEFAULT_RANGE, RANGES, default_range, live_window
 from kizami.home.grid import (
+    Cell,
     CellState,
     Row,
     RowLength,
@@ -23,7 +24,7 @@ from kizami.home.grid import (
     row_length,
     rows_of,
 )
-from kizami.home.health import DAY, Overview, TargetCondition, TargetStatus, Verdict, judge
+from kizami.home.health import DAY, WORST_FIRST, Level, Overview, TargetCondition, TargetStatus, Verdict, judge
 from kizami.home.port import Home
 from kizami.home.snapshot import Snapshot, find_targets, make_overview
 from kizami.home.targets import KnownTarget
@@ -32,7 +33,7 @@ from kizami.web.api import read_chart
 from kizami.web.view.address import View
 from kizami.web.view.incident_lists import IncidentLists, list_incidents
 from kizami.web.view.panel_links import PanelLinks, ShownRanges, between, panel_links
-from kizami.web.view.wall import WORST_FIRST, Culprits, Group, find_culprits, groups_of
+from kizami.web.view.wall import Group, groups_of
 from kizami.web.wall.incidents import IncidentNews
 from kizami.web.wall.orders import Order
 
@@ -84,16 +85,11 @@ class Screen:
         gaps = [found for found in self.snapshot.gaps if found.metric == name]
         dead = sum(self._is_about(letter, name) for letter in self.snapshot.dead_letters)
         depth = replace(whole.queue, dead=dead)
-        return make_overview({name: self.status}, gaps, whole.lateness, depth, self.now)
+        return make_overview({name: self.status}, gaps, whole.lateness, depth, self.now, whole.stop)
 
     @cached_property
     def verdict(self) -> Verdict:
         return judge(self.overview)
-
-    @cached_property
-    def culprits(self) -> Culprits | None:
-        """Who is to blame for the verdict about all targets."""
-        return find_culprits(self.snapshot.targets) if self.status is None else None
 
     @cached_property
     def episodes(self) -> Sequence[Episode]:
@@ -177,6 +173,12 @@ class Screen:
         """The states and how many cells of the grid have each."""
         counts = Counter(cell.state for row in self.rows for cell in row.cells)
         return [(state, counts[state]) for state in LEGEND]
+
+    def is_overdue(self, cell: Cell) -> bool:
+        """Whether a slot waits because its target is in a bad state: it is shown in that colour."""
+        if self.status is None or cell.state is not CellState.PENDING or self.status.level is not Level.BAD:
+            return False
+        return cell.slot < self.status.target.settled(self.now).end
 
     @property
     def links(self) -> dict[str, PanelLinks]:

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kizami.core.answers.numbers import Number
-from kizami.home.health import TargetStatus
+from kizami.home.health import RANK, TargetStatus
 from kizami.home.snapshot import Snapshot
-from kizami.web.view.wall import WORST_FIRST, since
 
 # If more of a column has changed than this part of it, all of it is told: a place costs as much as a count.
 PART = 4
-_LETTERS = {condition: number for number, condition in enumerate(WORST_FIRST)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,7 @@ class Columns:
     counts: Sequence[Number | None]
     days: Sequence[int | None]  # how much of the last day is stored, in hundredths of a percent
     errors: Sequence[str | None]
-    since: Sequence[int | None]  # of what is not collecting
+    since: Sequence[int | None]
 
 
 def columns_of(snapshot: Snapshot) -> Columns:
@@ -39,10 +37,10 @@ def columns_of(snapshot: Snapshot) -> Columns:
     return Columns(
         [status.target.name for status in statuses],
         [status.target.interval_seconds for status in statuses],
-        [_LETTERS[status.condition] for status in statuses],
+        [RANK[status.condition] for status in statuses],
         [snapshot.counts.get(status.target.name) for status in statuses],
         [_day(status) for status in statuses],
-        [status.trouble.error if status.trouble else None for status in statuses],
+        [status.cause or None for status in statuses],
         [_since(status) for status in statuses],
     )
 
@@ -53,10 +51,7 @@ def _day(status: TargetStatus) -> int | None:
 
 
 def _since(status: TargetStatus) -> int | None:
-    if status.minute.expected and status.minute.stored == status.minute.expected and status.trouble is None:
-        return None
-    moment = status.target.paused_since or since(status)
-    return int(moment.timestamp())
+    return None if status.since is None else int(status.since.timestamp())
 
 
 CHANGING = ("conditions", "counts", "days", "errors", "since")

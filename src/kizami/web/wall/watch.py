@@ -17,11 +17,12 @@ from kizami.home.snapshot import (
     RecentFigures,
     Snapshot,
     find_gaps_of_day,
+    judged_statuses,
     lacking_targets,
     make_overview,
     newest_of,
+    read_failing_since,
     read_recent,
-    target_statuses,
 )
 from kizami.home.values import CompanyState, DeadLetter, Lateness
 from kizami.web.wall.calendars import Calendars
@@ -44,6 +45,7 @@ class Watch:
         self._gaps: Kept[list[FoundGap]] = Kept()
         self._lateness: Kept[Lateness] = Kept()
         self._letters: Kept[list[DeadLetter]] = Kept()
+        self._failing: Kept[dict[str, datetime]] = Kept()
         self._companies: Kept[list[CompanyState]] = Kept()
         self._newest: Mapping[str, datetime] = {}
         self._counts: dict[str, Number] = {}
@@ -92,17 +94,18 @@ class Watch:
         if any(target.name not in recent.days for target in targets):  # a new one is not waited for
             self._recent.forget()
             recent = self._recent.get(partial(read_recent, home, targets, now))
-        statuses = target_statuses(home, now, targets, recent)
         depth = home.queue_depth(now)
         if depth.dead != self._dead:
             self._letters.forget()
             self._dead = depth.dead
+        letters = self._letters.get(partial(_read_letters, home))
+        failing_since = partial(self._failing.get, partial(read_failing_since, home))
+        statuses, stop = judged_statuses(home, now, targets, letters, recent, failing_since)
         found = self._gaps.get(partial(_read_gaps, home, statuses, now))
         gaps = [each for each in found if each.metric in statuses]  # a target may be gone since then
         lateness = self._lateness.get(partial(_read_lateness, home, now))
-        letters = self._letters.get(partial(_read_letters, home))
         return Snapshot(
-            make_overview(statuses, gaps, lateness, depth, now),
+            make_overview(statuses, gaps, lateness, depth, now, stop),
             statuses,
             gaps,
             letters,

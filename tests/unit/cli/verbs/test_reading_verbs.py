@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 
 from kizami.cli.exit_codes import CHECK_FAILED, CONFIGURATION, FAILURE, OK, USAGE
 from kizami.cli.terminal.tables import cell_width
+from kizami.local.daemon_lock import sole_daemon
 from kizami.platform.clock import SystemClock
 from programs.command import Command
 from samples.database import T0, at, bury_slots, make_database, queue_slots
@@ -170,24 +173,32 @@ class TestGaps:
 
 
 class TestStatus:
+    @pytest.fixture(autouse=True)
+    def daemon(self, kizami: Command) -> Iterator[None]:
+        """As if one were running on the database."""
+        with sole_daemon(Path("kizami.db")):
+            yield
+
     def test_a_person_sees_metrics_then_what_they_share(self, kizami: Command) -> None:
         bury_slots(Path("kizami.db"), "calls", [99], "status 500, expected 200", NOW)
         found = kizami("status")
         assert found.code == OK
         assert found.out.splitlines() == [
-            "metric  newest slot           age        last hour         last day  missing",
-            "silent  -                       -     0/720 (0.0%)     0/724 (0.0%)      724",
-            "calls   2025-12-02T09:59:55Z  35s  705/720 (97.9%)  709/724 (97.9%)       14",
-            "応答数  2025-12-02T09:59:55Z  35s  716/720 (99.4%)  720/724 (99.4%)        4",
+            "metric  state   newest slot           age        last hour         last day  missing",
+            "silent  silent  -                       -     0/720 (0.0%)     0/724 (0.0%)      724",
+            "calls   late    2025-12-02T09:59:55Z  35s  705/720 (97.9%)  709/724 (97.9%)       14",
+            "応答数  late    2025-12-02T09:59:55Z  35s  716/720 (99.4%)  720/724 (99.4%)        4",
             "",
-            "verdict   16 of 36 slots of the last minute are stored (20 missing); "
-            "coverage 24 h 65.79%, 4 gaps, 1 dead letter.",
-            "daemon    not running; `kizami up` starts it",
+            "verdict   silent: silent since 2025-12-02T09:00:00Z. 16 of 36 slots of the last minute are stored "
+            "(20 missing); coverage 24 h 65.79%, 4 gaps, 1 dead letter.",
+            f"daemon    running (pid {os.getpid()})",
             "coverage  1421/2160 (65.7%) of the last hour, 1429/2172 (65.7%) of the last day",
             "missing   742 slots of the last day",
             "lateness  p50 7 ms, p99 7 ms, 228 polls in the last 10 minutes",
             "queue     0 waiting, 0 planned, 0 in flight, the oldest for 0.0 s",
             "dead      1 dead letter",
+            "failing   silent: silent since 2025-12-02T09:00:00Z",
+            "failing   calls, 応答数: late",
         ]
 
     def test_a_narrow_terminal_has_whole_rows_and_colours_unless_they_are_not_wanted(
@@ -201,14 +212,15 @@ class TestStatus:
         monkeypatch.setenv("NO_COLOR", "1")
         lines = kizami("status").out.splitlines()
         assert lines[:4] == [
-            "metric  newest slot           age  last hour  last day  missing",
-            "silent  -                       -       0.0%      0.0%      724",
-            "calls   2025-12-02T09:59:55Z  35s      97.9%     97.9%       15",
-            "応答数  2025-12-02T09:59:55Z  35s      99.4%     99.4%        4",
+            "metric  state   newest slot            hour    day  missing",
+            "silent  silent  -                      0.0%   0.0%      724",
+            "calls   late    2025-12-02T09:59:55Z  97.9%  97.9%       15",
+            "応答数  late    2025-12-02T09:59:55Z  99.4%  99.4%        4",
         ]
-        assert lines[5:7] == [
-            "verdict   16 of 36 slots of the last minute are stored (20 missing);",
-            "          coverage 24 h 65.79%, 5 gaps.",
+        assert lines[5:8] == [
+            "verdict   silent: silent since 2025-12-02T09:00:00Z. 16 of 36 slots of",
+            "          the last minute are stored (20 missing); coverage 24 h 65.79%,",
+            "          5 gaps.",
         ]
         assert all(cell_width(line) <= 72 for line in lines)
         assert re.sub(r"\x1b\[\d*m", "", coloured).splitlines() == lines
@@ -223,8 +235,13 @@ class TestStatus:
         assert document["metrics"][1]["ageSeconds"] == 35.0
         assert document["coverage"]["hour"]["expected"] == 3 * SLOTS
         assert document["lateness"]["p99Ms"] == 7
-        assert document["verdict"] == {"level": "bad", "finding": "some_stored"}
-        assert document["daemon"] == {"running": False, "pid": None, "trouble": None, "backups": None}
+        worst = {"condition": "silent", "metricName": "silent", "since": "2025-12-02T09:00:00Z", "cause": None}
+        assert document["verdict"] == {"level": "bad", "finding": "some_stored", **worst}
+        assert (
+            document["metrics"][0].items()
+            >= {"condition": "silent", "level": "bad", "since": worst["since"]}.items()
+        )
+        assert document["daemon"] == {"running": True, "pid": os.getpid(), "trouble": None, "backups": None}
         assert document["queue"] == {"waiting": 0, "planned": 0, "inFlight": 0, "oldestAgeSeconds": 0.0}
 
     def test_what_is_paused_or_no_longer_configured_is_not_expected(self, kizami: Command) -> None:
@@ -240,7 +257,7 @@ class TestStatus:
             "new": "on",
         }
         assert all(each["hour"]["expected"] == 0 for each in states.values())
-        assert "calls (disabled)" in kizami("status").out
+        assert re.search("^calls +disabled ", kizami("status").out, re.MULTILINE)
         assert kizami("gaps", "--check").code == OK
 
     def test_of_many_metrics_the_least_complete_are_shown(self, kizami: Command, tmp_path: Path) -> None:
