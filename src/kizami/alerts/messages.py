@@ -109,11 +109,21 @@ def link_to(public_url: str | None, name: str, since: datetime, until: datetime)
     return f"{public_url}/?{urlencode(query)}"
 
 
-def page_message(incident: Incident, holes: Mapping[str, Holes], now: datetime) -> Message:
-    """What the page says of an incident: as the first message does, or as the last one."""
-    members = tuple(incident.members.values())
+def page_message(
+    incident: Incident, holes: Mapping[str, Holes], now: datetime, metric: str | None = None
+) -> Message:
+    """What the page says of an incident: as the first message does, or as the last one.
+
+    On the page of a target, `metric`, it is told of that member first: since when and why it is in the incident.
+    """
+    own = incident.members.get(metric) if metric is not None else None
+    every = incident.members.values()
+    members = (own, *(member for member in every if member is not own)) if own else tuple(every)
     state = MessageState.OPENED if incident.is_open else MessageState.RECOVERED
-    return write_message(incident, "", state, 0, members, holes, None, now, NO_ALERTS)
+    message = write_message(incident, "", state, 0, members, holes, None, now, NO_ALERTS)
+    if own is None:
+        return message
+    return replace(message, since=own.shown_since, cause=message.cause if own.cause is None else own.cause)
 
 
 def trial_message(receiver: str, now: datetime, public_url: str | None) -> Message:

@@ -113,7 +113,7 @@ class AwsHome:
 
     @cached_property
     def incident_log(self) -> AwsIncidentLog:
-        return AwsIncidentLog(IncidentItems(self._places.table), self._clock)
+        return AwsIncidentLog(IncidentItems(self._places.table), self._clock, self._askers.asker)
 
     @cached_property
     def _slots(self) -> SlotCache | TableSlots:

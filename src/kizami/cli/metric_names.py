@@ -29,6 +29,7 @@ def _complete(context: click.Context, argument: click.Parameter, incomplete: str
 
 
 metric_argument: Decorator = click.argument("metric", shell_complete=_complete)
+optional_metric_argument: Decorator = click.argument("metric", required=False, shell_complete=_complete)
 some_metrics_argument: Decorator = click.argument(
     "metrics", metavar="METRIC...", nargs=-1, required=True, shell_complete=_complete
 )

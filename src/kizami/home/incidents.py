@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -116,6 +116,11 @@ class Incident:
         causes = [member.cause for member in self.wrong if member.cause is not None]
         return next(filter(None, causes), "") if causes else self.cause
 
+    def is_about(self, targets: Collection[str]) -> bool:
+        """True if one of the targets is a member; where members are companies, none is."""
+        is_of_companies = self.group == Kind.AGGREGATION_FAILED.value
+        return not is_of_companies and not self.members.keys().isdisjoint(targets)
+
     def is_silenced(self, now: datetime) -> bool:
         """Whether nobody is told of it at `now`."""
         return self.silenced_until is not None and now < self.silenced_until
@@ -123,10 +128,14 @@ class Incident:
 
 @dataclass(frozen=True, slots=True)
 class HomeEvent:
-    """Something that happened: started, stopped, reloaded, backfilled by whom, a clock that jumped."""
+    """Something that happened: started, stopped, reloaded, backfilled by whom, a clock that jumped.
+
+    `targets` are all that it is about, of which `details` may name the first ones; None if `details` tells.
+    """
 
     number: int
     at: datetime
     event: str
     by: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
+    targets: Collection[str] | None = field(default=None, compare=False)

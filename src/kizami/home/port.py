@@ -50,8 +50,13 @@ class QueueWorker(Protocol):
 class IncidentLog(Protocol):
     """What went wrong and what happened in a home. InvalidInput for an incident that is not there, or over."""
 
-    def incidents(self, limit: int = -1, before: int | None = None, *, open_only: bool = False) -> list[Incident]:
-        """Newest first, from after the number `before` on; all if the limit is negative."""
+    def incidents(
+        self, limit: int = -1, before: int | None = None, *, open_only: bool = False, metric: str | None = None
+    ) -> list[Incident]:
+        """Newest first, from after the number `before` on; all if the limit is negative.
+
+        With `metric`, those that this target or the home itself is in, alone or with others.
+        """
 
     def incident(self, number: int) -> Incident:
         """The one of that number."""
@@ -65,8 +70,11 @@ class IncidentLog(Protocol):
     def unsilence(self, number: int, by: str) -> Incident:
         """The silence is over, also that of an incident which is: what is to be told is told now."""
 
-    def events(self, limit: int = -1, before: int | None = None) -> list[HomeEvent]:
-        """What happened, newest first, from after the number `before` on."""
+    def events(self, limit: int = -1, before: int | None = None, *, metric: str | None = None) -> list[HomeEvent]:
+        """What happened, newest first, from after the number `before` on.
+
+        With `metric`, what is about this target, alone or with others, or about no target in particular.
+        """
 
     def undelivered(self) -> dict[str, tuple[int, str | None]]:
         """How many messages wait for each receiver, and why the oldest was refused if it was."""

@@ -107,7 +107,10 @@ class LocalHome:
     def incident_log(self) -> LocalIncidentLog:
         from kizami.local.alerts.incident_log import LocalIncidentLog  # most verbs read records and start sooner
 
-        return LocalIncidentLog(self._connection, self._path, self._clock)
+        def asker(metric: str) -> str:
+            return next(iter(self._asked_by([metric])))
+
+        return LocalIncidentLog(self._connection, self._path, self._clock, asker)
 
     def names(self) -> Collection[str]:
         return sorted(self._reader.metrics().keys() | (self._listed() or {}).keys())
@@ -300,7 +303,8 @@ class LocalHome:
         """Keep who has ordered it; of many metrics the first ones."""
         if self._actor and slots:
             named = sorted(metrics)[:_NOTED_METRICS]
-            self.incident_log.note(event, self._actor, {"slots": slots, "metrics": named, "of": len(metrics)})
+            details = {"slots": slots, "metrics": named, "of": len(metrics)}
+            self.incident_log.note(event, self._actor, details, metrics)
 
     def pause(self, metric: str) -> None:
         with sqlite_errors(StoreError, self._path):

@@ -131,21 +131,23 @@ def list_companies(home: Home, query: Query, now: datetime, cursor: str | None, 
 
 
 def list_incidents(home: Home, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
-    """The incidents, newest first: all of them, or those that are open."""
+    """The incidents of one target or of all, newest first: all of them, or those that are open."""
     wanted = query.get("state", "all")
     if wanted not in ("all", "open"):
         raise InvalidInput("state", f"{shorten(wanted)} is neither all nor open")
     (before,) = read_cursor(cursor, int) or (None,)
-    found = home.incident_log.incidents(limit + 1, before, open_only=wanted == "open")
+    metric = require_target(home, query["metric"]).name if "metric" in query else None
+    found = home.incident_log.incidents(limit + 1, before, open_only=wanted == "open", metric=metric)
     page = found[:limit]
     following = [page[-1].number] if len(found) > limit else None
     return Page([incident_json(incident, LISTED_MEMBERS) for incident in page], following)
 
 
 def list_events(home: Home, query: Query, now: datetime, cursor: str | None, limit: int) -> Page:
-    """What happened, newest first."""
+    """What happened to one target or to all, newest first."""
     (before,) = read_cursor(cursor, int) or (None,)
-    found = home.incident_log.events(limit + 1, before)
+    metric = require_target(home, query["metric"]).name if "metric" in query else None
+    found = home.incident_log.events(limit + 1, before, metric=metric)
     page = found[:limit]
     following = [page[-1].number] if len(found) > limit else None
     return Page([event_json(event) for event in page], following)

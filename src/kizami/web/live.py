@@ -26,7 +26,7 @@ from kizami.web.home_threads import HomeThreads
 from kizami.web.problems import detail_of
 from kizami.web.view.address import View
 from kizami.web.view.render import Parts, render_parts
-from kizami.web.view.screen import Screen, look
+from kizami.web.view.screen import Screen, look, told_of
 from kizami.web.view.words import words_in
 from kizami.web.wall.columns import Columns, changes_of, columns_of
 from kizami.web.wall.watch import Watch
@@ -235,12 +235,12 @@ def _look_at(
 ) -> dict[Scene, Shown | InvalidInput]:
     """How each scene looks now; one snapshot serves them all."""
     snapshot, orders = watch.look(home, now, good_for), watch.orders.look(home, now)
-    news = watch.incidents.look(home, now)
     screens: dict[View, Screen | InvalidInput] = {}
     shown: dict[Scene, Shown | InvalidInput] = {}
     for scene in scenes:
         if scene.view not in screens:
             try:
+                news = watch.incidents.look(home, now, told_of(snapshot, scene.view.metric))
                 screens[scene.view] = look(home, scene.view, snapshot, orders, news)
             except InvalidInput as error:
                 screens[scene.view] = error

@@ -19,7 +19,7 @@ from kizami.web.problems import detail_of, status_of
 from kizami.web.security import PAGES, SESSION_COOKIE, TLS_SESSION_COOKIE, Access, client_of, is_over_tls
 from kizami.web.view.address import View, read_view
 from kizami.web.view.render import render, render_calendar, render_page
-from kizami.web.view.screen import Screen, look
+from kizami.web.view.screen import Screen, look, told_of
 from kizami.web.view.words import LANGUAGES, Words, choose_language, words_in
 from kizami.web.wall.orders import Order
 from kizami.web.wall.watch import Watch
@@ -104,8 +104,9 @@ def _answer_early(access: Access, request: Request) -> Response | None:
 def see(home: Home, view: View, clock: Clock, watch: Watch) -> Screen:
     """What a view shows now."""
     now = clock.now()
-    orders, news = watch.orders.look(home, now), watch.incidents.look(home, now)
-    return look(home, view, watch.look(home, now, GOOD_FOR_SECONDS), orders, news, opens=True)
+    snapshot, orders = watch.look(home, now, GOOD_FOR_SECONDS), watch.orders.look(home, now)
+    news = watch.incidents.look(home, now, told_of(snapshot, view.metric))
+    return look(home, view, snapshot, orders, news, opens=True)
 
 
 async def _login(access: Access, request: Request) -> Response:

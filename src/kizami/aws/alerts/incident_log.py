@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from datetime import datetime
 from itertools import islice
 
@@ -10,19 +11,29 @@ from kizami.aws.alerts.incident_items import IncidentItems
 from kizami.core.errors import InvalidInput
 from kizami.core.ports import Clock
 from kizami.core.slots import floor_to_second, format_instant
-from kizami.home.incidents import HomeEvent, Incident
+from kizami.home.incidents import HOME, HomeEvent, Incident
 
 
 class AwsIncidentLog:
     """`IncidentLog` of a stack. Events are in the functions' logs there, and not listed."""
 
-    def __init__(self, items: IncidentItems, clock: Clock) -> None:
+    def __init__(
+        self, items: IncidentItems, clock: Clock, asker: Callable[[str], str] = lambda name: name
+    ) -> None:
         self._items = items
         self._clock = clock
+        self._asker = asker
 
-    def incidents(self, limit: int = -1, before: int | None = None, *, open_only: bool = False) -> list[Incident]:
+    def incidents(
+        self, limit: int = -1, before: int | None = None, *, open_only: bool = False, metric: str | None = None
+    ) -> list[Incident]:
         found = self._items.newest(before)
-        wanted = (incident for incident in found if incident.is_open or not open_only)
+        about = None if metric is None else {metric, self._asker(metric), HOME}
+        wanted = (
+            incident
+            for incident in found
+            if (incident.is_open or not open_only) and (about is None or incident.is_about(about))
+        )
         return list(islice(wanted, None if limit < 0 else limit))
 
     def incident(self, number: int) -> Incident:
@@ -47,7 +58,7 @@ class AwsIncidentLog:
         self._items.revoke(number, "silencedUntil")
         return self.incident(number)
 
-    def events(self, limit: int = -1, before: int | None = None) -> list[HomeEvent]:
+    def events(self, limit: int = -1, before: int | None = None, *, metric: str | None = None) -> list[HomeEvent]:
         return []
 
     def undelivered(self) -> dict[str, tuple[int, str | None]]:

@@ -10,6 +10,7 @@ import click
 from kizami.alerts.rules.settings import NO_ALERTS, AlertSettings, Rule
 from kizami.cli.exit_codes import OK, exit_code
 from kizami.cli.homes import HomeOptions, backend_options, user_name
+from kizami.cli.metric_names import optional_metric_argument, require_known
 from kizami.cli.options import config_option
 from kizami.cli.terminal.printing import instant_text, json_option, plural, print_json, say
 from kizami.cli.terminal.tables import print_table
@@ -34,15 +35,18 @@ def command() -> None:
 
 
 @command.command("list", short_help="List the open incidents, the newest first.")
+@optional_metric_argument
 @json_option
 @backend_options
 @click.option("--all", "is_all", is_flag=True, help="Those that are over, too.")
 @click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="At most so many; 0: all.")
-def list_incidents(as_json: bool, home_options: HomeOptions, is_all: bool, limit: int) -> None:
-    """List the open incidents, the newest first."""
+def list_incidents(metric: str | None, as_json: bool, home_options: HomeOptions, is_all: bool, limit: int) -> None:
+    """List the open incidents, the newest first: of all targets, or of METRIC and of kizami itself."""
     with home_options.opened() as home:
         log = home.incident_log
-        found, waiting = log.incidents(limit or -1, open_only=not is_all), log.undelivered()
+        chosen = require_known(home, metric) if metric else None
+        found = log.incidents(limit or -1, open_only=not is_all, metric=chosen)
+        waiting = log.undelivered()
     if as_json:
         print_json({"incidents": [incident_json(incident) for incident in found]})
     elif found:
@@ -121,13 +125,18 @@ def unsilence(number: int, as_json: bool, home_options: HomeOptions) -> None:
 
 
 @command.command(short_help="List what happened, the newest first.")
+@optional_metric_argument
 @json_option
 @backend_options
 @click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="At most so many; 0: all.")
-def events(as_json: bool, home_options: HomeOptions, limit: int) -> None:
-    """List what happened: started, stopped, reloaded, backfilled by whom, a clock that jumped …"""
+def events(metric: str | None, as_json: bool, home_options: HomeOptions, limit: int) -> None:
+    """List what happened: started, stopped, reloaded, backfilled by whom, a clock that jumped …
+
+    With METRIC, what happened to that target, alone or with others, and to kizami itself.
+    """
     with home_options.opened() as home:
-        found = [event_json(event) for event in home.incident_log.events(limit or -1)]
+        chosen = require_known(home, metric) if metric else None
+        found = [event_json(event) for event in home.incident_log.events(limit or -1, metric=chosen)]
     if as_json:
         print_json({"events": found})
     elif found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +13,7 @@ import apsw
 
 from kizami.core.epoch import from_ms, to_ms
 from kizami.core.logs import details_of, hide_secrets
-from kizami.home.incidents import HomeEvent
+from kizami.home.incidents import HOME, HomeEvent
 
 KEPT = 10_000
 DAEMON = "kizami up"
@@ -61,22 +61,54 @@ class EventCollector(logging.Handler):
 
 def write_events(connection: apsw.Connection, events: Iterable[HomeEvent]) -> None:
     """Add them to the log, and let go of the oldest; to be called in a transaction."""
-    rows = [(to_ms(each.at), each.event, each.by, _json(each.details)) for each in events]
-    if rows:
-        connection.executemany("INSERT INTO events (at_ms, event, actor, details) VALUES (?, ?, ?, ?)", rows)
+    written = False
+    for each in events:
+        row = to_ms(each.at), each.event, each.by, _json(each.details)
+        connection.execute("INSERT INTO events (at_ms, event, actor, details) VALUES (?, ?, ?, ?)", row)
+        number = connection.last_insert_rowid()
+        about = [(metric, number) for metric in _targets_of(connection, each)]
+        connection.executemany("INSERT OR IGNORE INTO event_targets VALUES (?, ?)", about)
+        written = True
+    if written:
         connection.execute(_FORGET, (KEPT,))
+        connection.execute("DELETE FROM event_targets WHERE event < (SELECT min(number) FROM events)")
+
+
+def _targets_of(connection: apsw.Connection, event: HomeEvent) -> Collection[str]:
+    """The targets that an event is about: those of its incident, or those that it names; else HOME."""
+    if event.targets is not None:
+        return event.targets
+    details = event.details
+    # A message is known by its incident and its number in it.
+    incident = details.get("incident") or str(details.get("alert", "")).partition("-")[0]
+    if incident:
+        found = connection.execute("SELECT metric FROM incident_targets WHERE incident = ?", (int(incident),))
+        return [metric for (metric,) in found] or [HOME]
+    if "companyId" in details:
+        return []
+    return [details["metric"]] if "metric" in details else details.get("metrics") or [HOME]
+
+
+def marks(values: Collection[object]) -> str:
+    """The parameters of a statement for these values, behind two others."""
+    return ", ".join(f"?{number}" for number in range(3, 3 + len(values)))
 
 
 def _json(details: Mapping[str, Any]) -> str:
     return json.dumps(dict(details), ensure_ascii=False, default=str)
 
 
-def read_events(connection: apsw.Connection, limit: int = -1, before: int | None = None) -> list[HomeEvent]:
-    """Newest first, from after `before` on."""
+def read_events(
+    connection: apsw.Connection, limit: int = -1, before: int | None = None, about: Collection[str] = ()
+) -> list[HomeEvent]:
+    """Newest first, from after `before` on; with `about`, those about any of these targets."""
+    is_wanted = (
+        f"AND number IN (SELECT event FROM event_targets WHERE metric IN ({marks(about)}))" if about else ""
+    )
     rows: list[tuple[Any, ...]] = connection.execute(
-        """SELECT number, at_ms, event, actor, details FROM events
-        WHERE ?1 IS NULL OR number < ?1 ORDER BY number DESC LIMIT ?2""",
-        (before, limit),
+        f"""SELECT number, at_ms, event, actor, details FROM events
+        WHERE (?1 IS NULL OR number < ?1) {is_wanted} ORDER BY number DESC LIMIT ?2""",
+        (before, limit, *about),
     ).fetchall()
     return [
         HomeEvent(number, from_ms(at), event, actor, json.loads(details))

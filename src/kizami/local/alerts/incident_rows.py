@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,7 +13,8 @@ from kizami.alerts.decision import AlertState, Decision, Topic
 from kizami.alerts.documents import read_members, read_notices, write_document
 from kizami.core.epoch import from_ms, to_ms
 from kizami.core.errors import InvalidInput
-from kizami.home.incidents import Incident
+from kizami.home.incidents import Incident, Kind
+from kizami.local.alerts.event_rows import marks
 
 KEPT = 10_000  # incidents that are over; older ones are forgotten
 
@@ -73,20 +74,33 @@ def save_incidents(connection: apsw.Connection, decision: Decision) -> None:
         fixed = incident.group, incident.topic, incident.cause, to_ms(incident.since)
         changing = None if incident.over_since is None else to_ms(incident.over_since), write_document(incident)
         connection.execute(_SAVE, (incident.number, incident.number in in_mind, *fixed, *changing))
+        if incident.group != Kind.AGGREGATION_FAILED.value:  # its members are companies
+            about = [(name, incident.number) for name in incident.members]
+            connection.executemany("INSERT OR IGNORE INTO incident_targets VALUES (?, ?)", about)
 
 
 def forget_old(connection: apsw.Connection) -> None:
     """Let go of the oldest that are over."""
     sql = "DELETE FROM incidents WHERE NOT kept_in_mind AND number <= (SELECT max(number) FROM incidents) - ?"
     connection.execute(sql, (KEPT,))
+    connection.execute("DELETE FROM incident_targets WHERE incident NOT IN (SELECT number FROM incidents)")
 
 
 def list_incidents(
-    connection: apsw.Connection, limit: int = -1, before: int | None = None, *, open_only: bool = False
+    connection: apsw.Connection,
+    limit: int = -1,
+    before: int | None = None,
+    *,
+    open_only: bool = False,
+    about: Collection[str] = (),
 ) -> list[Incident]:
-    """Newest first, from after `before` on."""
-    where = "WHERE (?1 IS NULL OR number < ?1) AND (NOT ?2 OR over_ms IS NULL) ORDER BY number DESC LIMIT ?3"
-    return _read(connection, where, (before, open_only, limit))
+    """Newest first, from after `before` on; with `about`, those that any of these targets is in."""
+    is_wanted = "(?1 IS NULL OR number < ?1)"
+    if open_only:
+        is_wanted += " AND over_ms IS NULL"
+    if about:
+        is_wanted += f" AND number IN (SELECT incident FROM incident_targets WHERE metric IN ({marks(about)}))"
+    return _read(connection, f"WHERE {is_wanted} ORDER BY number DESC LIMIT ?2", (before, limit, *about))
 
 
 def find_incident(connection: apsw.Connection, number: int) -> Incident:

@@ -226,6 +226,16 @@ CREATE TABLE events (
     actor   TEXT    NOT NULL,
     details TEXT    NOT NULL                    -- a JSON object
 ) STRICT;
+CREATE TABLE incident_targets (
+    metric   TEXT    NOT NULL,                  -- '' for the home itself
+    incident INTEGER NOT NULL,
+    PRIMARY KEY (metric, incident)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE event_targets (
+    metric TEXT    NOT NULL,                    -- '' for an event that is about no target
+    event  INTEGER NOT NULL,
+    PRIMARY KEY (metric, event)
+) STRICT, WITHOUT ROWID;
 """
 
 # How long slots are kept is known to every reader of the file, and so is what is kept no more. Of a span longer

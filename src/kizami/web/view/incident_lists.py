@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kizami.core.slots import Window
-from kizami.home.incidents import HOME, HomeEvent
+from kizami.home.incidents import HomeEvent
 from kizami.web.view.words import Words
 from kizami.web.wall.incidents import IncidentNews, ToldIncident
 
@@ -26,9 +26,9 @@ class IncidentLists:
     events: Sequence[HomeEvent] = ()
 
 
-def list_incidents(news: IncidentNews, metric: str | None, shown: Window) -> IncidentLists:
-    """Those of all targets or, with `metric`, of one and of the home itself."""
-    found = [told for told in news.incidents if metric is None or {metric, HOME} & told.incident.members.keys()]
+def list_incidents(news: IncidentNews, shown: Window) -> IncidentLists:
+    """Those of the shown time."""
+    found = news.incidents
     events = [each for each in news.events if each.at <= shown.end and each.event not in _TOLD_AS_INCIDENTS]
     return IncidentLists(
         [told for told in found if told.incident.is_open],
@@ -39,7 +39,7 @@ def list_incidents(news: IncidentNews, metric: str | None, shown: Window) -> Inc
 
 def _has_ended_within(told: ToldIncident, shown: Window) -> bool:
     over = told.incident.over_since
-    return over is not None and told.incident.since <= shown.end and shown.start <= over
+    return over is not None and told.message.since <= shown.end and shown.start <= over
 
 
 def event_text(event: HomeEvent, words: Words) -> str:

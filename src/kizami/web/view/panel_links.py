@@ -24,10 +24,14 @@ class PanelLinks:
 
 @dataclass(frozen=True, slots=True)
 class ShownRanges:
-    """What a page shows of a target: the chart's range if it is not zoomed, and what the grid shows."""
+    """What a page shows of a target: the chart's range if it is not zoomed, and what the grid shows.
+
+    `log` is the target whose incidents and events it lists; None: it lists them all.
+    """
 
     range: str
     grid: Mapping[str, str]
+    log: str | None = None
 
 
 def panel_links(
@@ -36,6 +40,7 @@ def panel_links(
     """The links of every panel of a page that shows `metric`; `options` lead the command to the same home."""
     zoom, grid = _zoom(view, shown.range), dict(shown.grid)
     of_metric = {"metric": metric} if metric else {}
+    of_log = {"metric": shown.log} if shown.log else {}
     asked = {name: value for name, value in view.query().items() if name in ("every", "compare") and view.every}
     lines = {
         "status": _command(options, "status"),
@@ -43,8 +48,8 @@ def panel_links(
         "slots": _command(options, "query", metric, grid),
         "gaps": _command(options, "gaps", metric, {"last": "24h"}),
         "dead-letters": _command(options, "dead-letters list", metric),
-        "incidents": _command(options, "alerts list"),
-        "events": _command(options, "alerts events"),
+        "incidents": _command(options, "alerts list", shown.log),
+        "events": _command(options, "alerts events", shown.log),
         "targets": _command(options, "status --all"),
         "companies": _points_command(options, company or "ID"),
     }
@@ -54,7 +59,8 @@ def panel_links(
         "slots": of_metric | grid,
         "gaps": of_metric,
         "dead-letters": of_metric,
-        "incidents": {"state": "open"},
+        "incidents": {"state": "open"} | of_log,
+        "events": of_log,
         "targets": listed,
     }
     return {panel: _links(panel, queries.get(panel, {}), line) for panel, line in lines.items()}

@@ -108,10 +108,10 @@ class Screen:
     @cached_property
     def incident_lists(self) -> IncidentLists:
         """The incidents and events of the shown time, at least of a day: of all targets or of the one."""
-        view, is_of_one = self.view, self.status is not None and self.snapshot.overview.targets > 1
+        view = self.view
         zoomed = Window(view.start, view.end) if view.start and view.end else None
         day = Window(self.now - max(DAY, timedelta(seconds=RANGES[self.range])), self.now)
-        return list_incidents(self.news, self.metric if is_of_one else None, zoomed or day)
+        return list_incidents(self.news, zoomed or day)
 
     @cached_property
     def groups(self) -> list[Group]:
@@ -186,7 +186,8 @@ class Screen:
         company = companies[0].company_id if companies else None
         follows = not self.view.held_at and self.row_length is RowLength.MINUTE and self.grid_bounds[1] > self.now
         grid = {"last": f"{self.view.minutes}m"} if follows else between(*self.grid_bounds)
-        return panel_links(self.view, self.metric, company, ShownRanges(self.range, grid), self.command_options)
+        shown = ShownRanges(self.range, grid, told_of(self.snapshot, self.metric))
+        return panel_links(self.view, self.metric, company, shown, self.command_options)
 
     @property
     def conditions(self) -> list[tuple[TargetCondition, int]]:
@@ -217,6 +218,11 @@ class Screen:
     def latest(self) -> str:
         """The address with chart and grid following the clock."""
         return self.view.url(until=None, start=None, end=None)
+
+
+def told_of(snapshot: Snapshot, metric: str | None) -> str | None:
+    """Whose incidents and events a page lists; of an only target it is the page that lists them all."""
+    return metric if len(snapshot.targets) > 1 else None
 
 
 def look(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from threading import Lock
+from time import monotonic
 
 from kizami.alerts.looks import HomeSlotCounter
 from kizami.alerts.messages import Message, page_message
@@ -18,6 +19,7 @@ from kizami.web.wall.kept import Kept
 
 NEWEST_INCIDENTS = 100
 NEWEST_EVENTS = 500
+UNSEEN_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,42 +39,53 @@ class IncidentNews:
 
 
 class Incidents:
-    """The news that all pages share; any thread may ask."""
+    """The news that all pages share, of all targets and of those whose pages are open; any thread may ask."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._news: Kept[IncidentNews] = Kept()
+        self._news: dict[str | None, Kept[IncidentNews]] = {}
+        self._looked_at: dict[str | None, float] = {}
 
-    def look(self, home: Home, now: datetime) -> IncidentNews:
-        """As it is now, or was a moment ago."""
+    def look(self, home: Home, now: datetime, metric: str | None = None) -> IncidentNews:
+        """As it is now, or was a moment ago: of all targets, or of one and of the home itself."""
         with self._lock:
-            return self._news.get(partial(read_news, home, now))
+            kept = self._news.setdefault(metric, Kept())
+            self._looked_at[metric] = monotonic()
+            return kept.get(partial(read_news, home, now, metric))
 
     def renew(self, home: Home, now: datetime) -> None:
-        """Find them anew if that is due."""
+        """Read again what is due, and let go of what no page shows any more."""
         with self._lock:
-            self._news.renew(partial(read_news, home, now))
+            for metric, kept in list(self._news.items()):
+                if monotonic() - self._looked_at[metric] > UNSEEN_SECONDS:
+                    del self._news[metric]
+                    continue
+                kept.renew(partial(read_news, home, now, metric))
 
     def forget(self) -> None:
-        """After an action: whoever has done it wants to see it done."""
-        self._news.forget()
+        """Read everything again: an action has changed it."""
+        with self._lock:
+            self._news.clear()
 
 
-def read_news(home: Home, now: datetime) -> IncidentNews:
+def read_news(home: Home, now: datetime, metric: str | None = None) -> IncidentNews:
     """Ask a home; slots are counted of what is open, or was a day ago."""
     log = home.incident_log
-    found = [*log.incidents(NEWEST_INCIDENTS, open_only=True), *log.incidents(NEWEST_INCIDENTS)]
+    found = [
+        *log.incidents(NEWEST_INCIDENTS, open_only=True, metric=metric),
+        *log.incidents(NEWEST_INCIDENTS, metric=metric),
+    ]
     incidents = sorted({each.number: each for each in found}.items(), reverse=True)
-    events = log.events(NEWEST_EVENTS)
+    events = log.events(NEWEST_EVENTS, metric=metric)
     if not incidents:
         return IncidentNews((), events)
     members = {name for _, incident in incidents for name in incident.members}
     targets = {target.name: target for target in home.targets(members)}
     counter = HomeSlotCounter(home, Look(now, targets=targets))
-    return IncidentNews([_tell(incident, counter, now) for _, incident in incidents], events)
+    return IncidentNews([_tell(incident, counter, now, metric) for _, incident in incidents], events)
 
 
-def _tell(incident: Incident, counter: HomeSlotCounter, now: datetime) -> ToldIncident:
+def _tell(incident: Incident, counter: HomeSlotCounter, now: datetime, metric: str | None) -> ToldIncident:
     is_news = incident.over_since is None or now - incident.over_since <= DAY
     holes = counter.holes(incident.members.values()) if is_news else {}
-    return ToldIncident(incident, page_message(incident, holes, now))
+    return ToldIncident(incident, page_message(incident, holes, now, metric))

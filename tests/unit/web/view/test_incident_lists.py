@@ -9,7 +9,7 @@ from kizami.alerts.seen import Holes
 from kizami.alerts.texts import sentence
 from kizami.core.slots import Window
 from kizami.home.health import SlotTally
-from kizami.home.incidents import HOME, HomeEvent, Incident, Kind, Member
+from kizami.home.incidents import HomeEvent, Incident, Kind, Member
 from kizami.web.view.incident_lists import EVENTS_LISTED, event_text, list_incidents
 from kizami.web.view.words import words_in
 from kizami.web.wall.incidents import IncidentNews, ToldIncident
@@ -41,16 +41,10 @@ def test_open_ones_are_always_listed_and_ended_ones_if_they_touch_the_shown_time
             told(1, "calls", 900 * HOUR),
         ]
     )
-    lists = list_incidents(news, None, DAY)
+    lists = list_incidents(news, DAY)
     assert (numbers(lists.open), numbers(lists.ended)) == ([4, 1], [3])
-    zoomed = list_incidents(news, None, Window(NOW - 40 * HOUR, NOW - 31 * HOUR))
+    zoomed = list_incidents(news, Window(NOW - 40 * HOUR, NOW - 31 * HOUR))
     assert (numbers(zoomed.open), numbers(zoomed.ended)) == ([4, 1], [2])
-
-
-def test_a_target_has_its_own_and_those_of_the_home_itself() -> None:
-    news = IncidentNews([told(3, "calls", HOUR), told(2, "orders", HOUR), told(1, HOME, HOUR)])
-    assert numbers(list_incidents(news, "calls", DAY).open) == [3, 1]
-    assert numbers(list_incidents(news, None, DAY).open) == [3, 2, 1]
 
 
 def test_they_are_told_in_the_words_of_their_messages() -> None:
@@ -63,9 +57,9 @@ def test_they_are_told_in_the_words_of_their_messages() -> None:
 def test_the_newest_events_until_the_end_of_the_shown_time_are_listed() -> None:
     events = [HomeEvent(n, NOW - (50 - n) * HOUR, "clock.jumped") for n in range(50, 0, -1)]
     events.insert(0, HomeEvent(51, NOW, "incident.opened"))  # which is in the list of incidents
-    found = list_incidents(IncidentNews((), events), None, Window(NOW - 12 * HOUR, NOW - 10 * HOUR)).events
+    found = list_incidents(IncidentNews((), events), Window(NOW - 12 * HOUR, NOW - 10 * HOUR)).events
     assert [each.number for each in found] == list(range(40, 40 - EVENTS_LISTED, -1))
-    newest = list_incidents(IncidentNews((), events), None, DAY).events
+    newest = list_incidents(IncidentNews((), events), DAY).events
     assert newest[0].number == 50
 
 
