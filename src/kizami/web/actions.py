@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
+from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -14,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from kizami.core.backfill import left_out_words
 from kizami.core.coverage import count_slots
-from kizami.core.errors import InvalidInput
+from kizami.core.errors import InvalidInput, KizamiError
 from kizami.core.messages import load_json
 from kizami.core.ports import Clock
 from kizami.core.slots import Window, floor_to_second, floor_to_slot, format_second, parse_instant, shift, shorten
@@ -28,6 +30,10 @@ from kizami.home.values import DeadLetter
 from kizami.home.wire import incident_json
 from kizami.web.api_lists import LISTED_MEMBERS, require_target
 from kizami.web.home_threads import HomeThreads
+from kizami.web.live import NEWCOMER_SECONDS, Live, Scene, look_at, page_data
+from kizami.web.view.address import read_view
+from kizami.web.view.words import choose_language
+from kizami.web.wall.columns import changes_of, columns_of
 from kizami.web.wall.orders import Orders
 from kizami.web.wall.watch import Watch
 
@@ -40,7 +46,25 @@ Body = Mapping[str, Any]
 Act = Callable[[Home, Body, datetime], dict[str, Any]]
 
 
-def action_routes(home_threads: HomeThreads, clock: Clock, watch: Watch) -> list[BaseRoute]:
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The page that an action is done on, if it is done on one."""
+
+    scene: Scene
+
+    def after(self, home: Home, watch: Watch, now: datetime, good_for: float) -> dict[str, Any] | None:
+        """The page with the change; None if it cannot be read, which the live updates report."""
+        try:
+            shown = look_at(watch, home, [self.scene], now, good_for)[self.scene]
+        except KizamiError:
+            return None
+        if isinstance(shown, InvalidInput):
+            return None
+        is_wall = shown.screen.status is None
+        return page_data(shown, None, changes_of(columns_of(shown.screen.snapshot), None) if is_wall else {})
+
+
+def action_routes(home_threads: HomeThreads, clock: Clock, watch: Watch, live: Live) -> list[BaseRoute]:
     """The acting half of `/api/v1`."""
     actions: dict[str, tuple[Act, frozenset[str]]] = {
         "backfill": (
@@ -59,18 +83,50 @@ def action_routes(home_threads: HomeThreads, clock: Clock, watch: Watch) -> list
         "incidents/unsilence": (unsilence, frozenset({"incident", "by"})),
     }
     return [
-        Route(f"/api/v1/{path}", partial(_act, home_threads, clock, watch, act, known), methods=["POST"])
+        Route(f"/api/v1/{path}", partial(_act, home_threads, clock, watch, live, act, known), methods=["POST"])
         for path, (act, known) in actions.items()
     ]
 
 
 async def _act(
-    home_threads: HomeThreads, clock: Clock, watch: Watch, act: Act, known: frozenset[str], request: Request
+    home_threads: HomeThreads,
+    clock: Clock,
+    watch: Watch,
+    live: Live,
+    act: Act,
+    known: frozenset[str],
+    request: Request,
 ) -> Response:
-    body = await _read_body(request, known)
-    answer = await home_threads.ask(lambda home: act(home, body, clock.now()))
-    watch.forget()
-    return JSONResponse(answer)
+    """Do it and, with `page`, answer with the page as it is then, so that it need not wait for a live update."""
+    page, body = _read_page(request), await _read_body(request, known)
+    is_dry = body.get("dryRun") is True
+
+    def answer(home: Home) -> dict[str, Any]:
+        done = act(home, body, clock.now())
+        if is_dry:
+            return done
+        if act in _OF_INCIDENTS:  # which change nothing else: figures of thousands of targets take long to read
+            watch.incidents.forget()
+        else:
+            watch.forget()
+        good_for = NEWCOMER_SECONDS if act in _OF_INCIDENTS else 0.0
+        return done | ({"page": page.after(home, watch, clock.now(), good_for)} if page else {})
+
+    done = await home_threads.ask(answer)
+    if not is_dry:
+        live.hurry()
+    return JSONResponse(done)
+
+
+def _read_page(request: Request) -> Page | None:
+    """The page whose query, as that of its live updates, stands in `page`."""
+    text = request.query_params.get("page")
+    if text is None:
+        return None
+    query = dict(parse_qsl(text, keep_blank_values=True))
+    header = request.headers.get("accept-language", "")
+    language = choose_language(query.get("lang"), request.cookies.get("lang"), accept_language=header)
+    return Page(Scene(read_view(query), language))
 
 
 async def _read_body(request: Request, known: frozenset[str]) -> Body:
@@ -204,6 +260,9 @@ def silence(home: Home, body: Body, now: datetime) -> dict[str, Any]:
 def unsilence(home: Home, body: Body, now: datetime) -> dict[str, Any]:
     """End the silence about an incident."""
     return incident_json(home.incident_log.unsilence(_incident(body), _by(body)), LISTED_MEMBERS)
+
+
+_OF_INCIDENTS = (acknowledge, silence, unsilence)
 
 
 def _incident(body: Body) -> int:

@@ -88,7 +88,7 @@ def _routes(
     return [
         *page_routes(home_threads, clock, access, watch),
         *chart_routes(home_threads, clock, watch),
-        *action_routes(home_threads, clock, watch),
+        *action_routes(home_threads, clock, watch, live),
         *live_routes(live),
         *readiness_routes(home_threads, clock),
         *api_routes(programs_desk, clock),

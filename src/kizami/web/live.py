@@ -133,6 +133,10 @@ class Live:
             subscriber.events.get_nowait()
         subscriber.events.put_nowait(None)
 
+    def hurry(self) -> None:
+        """Look again soon: something has changed that every open page shows."""
+        self._has_newcomer.set()
+
     async def keep_warm(self, seconds: float) -> None:
         """Look now and then while no page is open, so that the first one need not wait for the day's figures."""
         while not self._is_closed:
@@ -177,7 +181,7 @@ class Live:
         good_for = NEWCOMER_SECONDS if any(each.is_new for each in self._subscribers) else 0.0
         try:
             shown = await self._home_threads.ask(
-                lambda home: _look_at(self._watch, home, scenes, self._clock.now(), good_for)
+                lambda home: look_at(self._watch, home, scenes, self._clock.now(), good_for)
             )
         except KizamiError as error:
             self._told = {}  # whoever was told of trouble is told everything when it is over
@@ -230,7 +234,7 @@ class Live:
                 self.dismiss(subscriber)
 
 
-def _look_at(
+def look_at(
     watch: Watch, home: Home, scenes: Iterable[Scene], now: datetime, good_for: float
 ) -> dict[Scene, Shown | InvalidInput]:
     """How each scene looks now; one snapshot serves them all."""
@@ -254,6 +258,12 @@ def _look_at(
 
 def page_event(shown: Shown, told: Shown | None, wall: dict[str, Any]) -> Event | None:
     """What a page must know: all of it if it was told nothing, else what has changed since, if anything has."""
+    data = page_data(shown, told, wall)
+    return None if data is None else _event("page", data)
+
+
+def page_data(shown: Shown, told: Shown | None, wall: dict[str, Any]) -> dict[str, Any] | None:
+    """What an event says, and the answer to an action: the parts that have changed, as HTML."""
     parts, screen = shown.parts, shown.screen
     old_parts, old_rows = (told.parts.parts, told.parts.rows) if told else ({}, {})
     news: dict[str, Any] = {
@@ -265,7 +275,7 @@ def page_event(shown: Shown, told: Shown | None, wall: dict[str, Any]) -> Event 
     if is_same and told is not None and not any(news.values()) and list(told.parts.rows) == list(parts.rows):
         return None
     about = {"title": parts.title, "level": parts.level, "order": list(parts.rows)}
-    return _event("page", {**about, **news, "tail": screen.tail, "holes": screen.holes})
+    return {**about, **news, "tail": screen.tail, "holes": screen.holes}
 
 
 def trouble_event(error: Exception) -> Event:

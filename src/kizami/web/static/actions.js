@@ -1,20 +1,24 @@
 // Actions: preview, ask, do, say.
 
+import { show } from "./live.js";
 import { goTo, placeOf } from "./renew.js";
+import { viewed } from "./stream.js";
 import { $, clock, say, text, words } from "./text.js";
 
 // What a page does when an order has gone out.
 let afterOrder = () => {};
 export const onOrder = (listener) => { afterOrder = listener; };
 
+// The answer has the page as it is with the change: that is shown at once, whether or not live updates come.
 export async function post(path, body) {
-  const answer = await fetch(`/api/v1/${path}`, {
+  const answer = await fetch(`/api/v1/${path}?${new URLSearchParams({ page: viewed() })}`, {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify(body),
   });
   const result = await answer.json();
   if (!answer.ok) throw new Error(result.detail);
+  if (result.page) show(result.page);
   return result;
 }
 

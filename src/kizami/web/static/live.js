@@ -36,6 +36,7 @@ export function connect() {
     beat: hear,
     page(event) {
       hear();
+      setLive("connected", say("live", "connected"));
       show(JSON.parse(event.data));
     },
     trouble(event) {
@@ -57,8 +58,8 @@ function setLive(state, text) {
   $("live-text").textContent = text;
 }
 
-function show(page) {
-  setLive("connected", say("live", "connected"));
+// The parts of the page that have changed, as an event or the answer to an action has them.
+export function show(page) {
   document.title = page.title;
   keepFocus(() => {
     for (const [id, html] of Object.entries(page.parts)) if ($(id)) renew($(id), html);

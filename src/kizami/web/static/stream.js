@@ -27,9 +27,14 @@ export function listen(listeners) {
   return events;
 }
 
-function open() {
+// What the page shows, as the server is asked for it.
+export function viewed() {
   const parameters = new URLSearchParams(location.search);
   if (metric()) parameters.set("metric", metric());
   parameters.set("lang", document.documentElement.lang);
-  return new EventSource(`/api/v1/live?${parameters}`);
+  return parameters;
+}
+
+function open() {
+  return new EventSource(`/api/v1/live?${viewed()}`);
 }

@@ -7,12 +7,14 @@ import { chart } from "./chart.js";
 import { onRepaint } from "./frame.js";
 import { grid, renewRows } from "./grid.js";
 import { connect, onPage } from "./live.js";
+import { drawMarks } from "./marks.js";
 import { metric } from "./stream.js";
 import { $, clock, getJson, instant, isUtc } from "./text.js";
 
 onPage((page) => {
   renewRows(page.rows, page.order);
   chart.follow(page.tail, page.holes);
+  if (chart.plot) drawMarks(chart.plot);
 });
 onRepaint(() => chart.recreate());
 onOrder(() => grid.clear());

@@ -110,7 +110,8 @@ class Screen:
         """The incidents and events of the shown time, at least of a day: of all targets or of the one."""
         view = self.view
         zoomed = Window(view.start, view.end) if view.start and view.end else None
-        day = Window(self.now - max(DAY, timedelta(seconds=RANGES[self.range])), self.now)
+        # What has just been done on the page is newer than the snapshot.
+        day = Window(self.now - max(DAY, timedelta(seconds=RANGES[self.range])), self.now + DAY)
         return list_incidents(self.news, zoomed or day)
 
     @cached_property
