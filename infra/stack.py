@@ -31,7 +31,7 @@ class DataCollectionSchedulerStack(Stack):
             Tags.of(self).add(name, value)
         settings = replace(settings, table_name=settings.called("table_name"))
         foundation = Foundation(self, "Foundation", settings)
-        # The targets of a configuration have APIs of their own: nobody would ask the mock.
+        # A configuration names its own APIs: the mock would get no requests.
         mock = None if foundation.has_config else MockApi(self, "MockApi", foundation)
         schedule = SubMinuteSchedule(
             self,

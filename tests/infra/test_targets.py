@@ -393,7 +393,7 @@ def decrypting(template: Template, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("profile", ["standard", "production"])
-def test_secrets_under_keys_of_ones_own_are_decrypted_by_who_reads_them_through_their_service(
+def test_readers_of_secrets_may_decrypt_with_their_keys_through_that_service_only(
     tmp_path: Path, profile: str
 ) -> None:
     text = 'heartbeat = "ssm:/ops/alive"\n' + ORDERS
