@@ -106,6 +106,21 @@ def test_a_wrong_value_is_named_with_what_would_be_right(name: str, value: str, 
     assert words in raised.value.problem
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "remedy"),
+    [
+        ("api_base_url", "https://api.example.com", "say url in its targets"),
+        ("api_key_secret", "prod/key", "name the secret in headers of its targets"),
+        ("window_lag_seconds", "0", "say lag in its targets"),
+        ("mock_api", "http", "no mock API is deployed beside one"),
+    ],
+)
+def test_setting_of_the_one_api_is_refused_beside_a_config(name: str, value: str, remedy: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        settings_from_context({"config": "kizami.toml", name: value})
+    assert str(raised.value) == f"context {name}: has no effect with a config: {remedy}"
+
+
 def test_the_shortest_run_of_the_batch_has_as_much_time_to_work_as_to_end_cleanly() -> None:
     shortest = settings_from_context({"aggregation_timeout_seconds": "60"})
     assert shortest.aggregation_timeout_seconds >= 2 * RESERVE_SECONDS

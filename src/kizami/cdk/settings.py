@@ -94,6 +94,8 @@ class Settings:
                 f"{self.visibility_seconds} is below collector_timeout_seconds ({self.collector_timeout_seconds}):"
                 " a message would come back while it is worked on",
             )
+        if self.config:
+            self._refuse_what_a_config_replaces()
         if self.config and self.with_aggregation and self.aggregation_api_base_url is None:
             raise ConfigurationError(
                 "context aggregation_api_base_url",
@@ -111,6 +113,17 @@ class Settings:
             raise ConfigurationError(
                 "context write_capacity", "needs capacity=provisioned or autoscaled; on demand there is none"
             )
+
+    def _refuse_what_a_config_replaces(self) -> None:
+        replaced = {
+            "api_base_url": (self.api_base_url, "say url in its targets"),
+            "api_key_secret": (self.api_key_secret, "name the secret in headers of its targets"),
+            "window_lag_seconds": (self.window_lag_seconds, "say lag in its targets"),
+            "mock_api": ("http" if self.mock_api == "http" else None, "no mock API is deployed beside one"),
+        }
+        for name, (value, remedy) in replaced.items():
+            if value is not None:
+                raise ConfigurationError(f"context {name}", f"has no effect with a config: {remedy}")
 
     @property
     def keep_seconds(self) -> int | None:
