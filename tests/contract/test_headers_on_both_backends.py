@@ -46,6 +46,12 @@ def read(ask: Ask, settings: str, behaviour: Behaviour) -> tuple[int, ...] | str
             return str(error)
 
 
+def with_trailer(exchange: Exchange) -> None:
+    """A header that comes before the body and once more after it."""
+    exchange.write(b"HTTP/1.1 200 OK\r\nX-Total: 5\r\nTrailer: X-Total\r\nTransfer-Encoding: chunked\r\n\r\n")
+    exchange.write(b"2\r\n{}\r\n0\r\nX-Total: 6\r\n\r\n")
+
+
 LINK = ("LINK: </a>; rel=prev", "link: </b>; rel=next")
 FOUND: dict[str, tuple[str, Behaviour, tuple[int, ...] | str]] = {
     "refuse finds a repeated header in any letters": (
@@ -95,6 +101,7 @@ FOUND: dict[str, tuple[str, Behaviour, tuple[int, ...] | str]] = {
         with_headers("X-Total: 5", "x-total: 6"),
         "header:X-Total is a text of 4 characters, not a number",
     ),
+    "a trailer is no header": ('count = "header:X-Total"', with_trailer, (5,)),
     "values come from headers and the body": (
         'values = { a = "header:X-Total", b = "/n" }',
         with_headers("x-total: 12"),

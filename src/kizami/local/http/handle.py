@@ -150,6 +150,7 @@ class Handle:
         self._chunks: list[bytes] = []
         self._size = 0
         self._headers: dict[str, str] = {}
+        self._in_trailer = False
         self._is_late = False
         for option, value in _options(profile, self._take).items():
             self.curl.setopt(option, value)
@@ -252,10 +253,11 @@ class Handle:
 
     def _note_header(self, line: bytes) -> None:
         if line.startswith(b"HTTP/"):  # also of an answer before the one that counts: a proxy's, a provisional one
-            self._headers = {}
+            self._headers, self._in_trailer = {}, False
+        self._in_trailer |= line in (b"\r\n", b"\n")
         name, _, value = line.decode("latin-1").partition(":")
         name = name.lower()
-        if name in self.profile.wanted_headers:
+        if name in self.profile.wanted_headers and not self._in_trailer:
             before = self._headers.get(name)
             self._headers[name] = value.strip() if before is None else f"{before}, {value.strip()}"
 
