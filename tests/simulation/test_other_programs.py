@@ -135,20 +135,23 @@ def test_outsiders_with_an_old_sqlite_cost_no_acknowledged_row(tmp_path: Path) -
     connection.close()
 
 
+# What lets nobody read either, and what lets nobody write.
+WHOLE = "PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; UPDATE metrics SET name = name; COMMIT"
+TRANSACTION = "BEGIN EXCLUSIVE"
+
+
 @contextmanager
-def locked_whole(database: Path) -> Iterator[subprocess.Popen[str]]:
+def locked_whole(database: Path, lock: str = WHOLE) -> Iterator[subprocess.Popen[str]]:
     """Another program that lets nobody else in until its stdin ends."""
     script = """
 import sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], isolation_level=None)
-connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-connection.execute("BEGIN EXCLUSIVE")
-connection.execute("UPDATE metrics SET name = name")
-connection.execute("COMMIT")
+connection = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
+for statement in sys.argv[2].split("; "):
+    connection.execute(statement)
 print("locked", flush=True)
 sys.stdin.read()
 """
-    command = [sys.executable, "-c", script, str(database)]
+    command = [sys.executable, "-c", script, str(database), lock]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout
         assert program.stdin
@@ -170,6 +173,39 @@ def test_a_start_waits_for_whoever_has_locked_the_file_for_a_moment(tmp_path: Pa
             assert program.stdin
             program.stdin.close()
             daemon.wait_for_rows(1)
+
+
+@pytest.mark.parametrize("lock", [WHOLE, TRANSACTION])
+def test_a_lock_of_any_length_ends_neither_a_start_nor_a_run_and_loses_nothing(tmp_path: Path, lock: str) -> None:
+    """Held for longer than SQLite waits, right after the daemon says that it polls, and again while it does."""
+    known_since(tmp_path / "kizami.db", datetime.now(UTC) - timedelta(seconds=5))
+    with FaultServer(faults.answer()) as server:
+        write_whole(tmp_path / "kizami.toml", toml([every_second(server)]))
+        with locked_whole(tmp_path / "kizami.db", lock) as program:
+            with Daemon(tmp_path, "--no-dashboard") as daemon:
+                daemon.wait_for_event("database.locked")
+                assert program.stdin
+                program.stdin.close()
+                daemon.wait_for_rows(2)
+                with locked_whole(tmp_path / "kizami.db", TRANSACTION):
+                    daemon.wait_for_event("database.unwritable")
+                daemon.wait_for_event("database.writable")
+                daemon.wait_for_rows(len(daemon.rows) + 10)
+                assert daemon.stop() == 0
+            slots = slots_of(daemon.rows, "calls")
+    assert sorted(slots) == [min(slots) + timedelta(seconds=number) for number in range(len(slots))]
+    assert min(slots) <= datetime.now(UTC) - timedelta(seconds=25)
+    assert len([line for line in daemon.log() if line["event"] == "database.locked"]) == 1
+
+
+def test_a_daemon_that_waits_for_a_lock_obeys_a_signal(tmp_path: Path) -> None:
+    known_since(tmp_path / "kizami.db", datetime.now(UTC))
+    with FaultServer(faults.answer()) as server:
+        write_whole(tmp_path / "kizami.toml", toml([every_second(server)]))
+        with locked_whole(tmp_path / "kizami.db", TRANSACTION), Daemon(tmp_path, "--no-dashboard") as daemon:
+            daemon.wait_for_event("database.locked")
+            assert daemon.stop() == 0
+            assert "Traceback" not in daemon.log_file.read_text()
 
 
 class TestWhoMayUseTheFile:

@@ -35,6 +35,7 @@ from kizami.local.copies.scheduled_backups import ScheduledBackups
 from kizami.local.daemon_lock import UP, sole_daemon
 from kizami.local.engine.loop import Engine
 from kizami.local.engine.options import Options
+from kizami.local.engine.writer import when_unlocked
 from kizami.local.store.database import require_intact
 from kizami.local.store.pauses import PauseWatch
 from kizami.mock_api.service import MockService, is_needed, mock_service
@@ -93,7 +94,7 @@ def command(
     targets = settings.config.enabled_targets
     with ExitStack() as stack:
         stack.enter_context(sole_daemon(database, UP))
-        require_intact(database)
+        when_unlocked(lambda: require_intact(database), database, _is_told_to_end)
         if mock or (mock is None and is_needed(settings.config)):
             _serve_mock(stack)
         _warn_of_early_asking(targets)
@@ -151,7 +152,9 @@ def _run(
         return config
 
     sys.setswitchinterval(_SWITCH_SECONDS)
-    engine = Engine(database, options, SystemClock(), new_config=new_config)
+    engine = when_unlocked(
+        lambda: Engine(database, options, SystemClock(), new_config=new_config), database, _is_told_to_end
+    )
     stack.enter_context(run_summary(database, engine))
     noted = _obey_signals(engine, watch)
     if is_terminal(sys.stdout):

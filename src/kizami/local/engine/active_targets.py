@@ -26,6 +26,7 @@ from kizami.home.targets import LONGEST_SPREAD_SECONDS
 from kizami.local.engine.failures.backoff import longest_delay_seconds
 from kizami.local.engine.machine import Alarm, Machine
 from kizami.local.engine.options import Options
+from kizami.local.engine.writer import when_unlocked
 from kizami.local.http.requester import Requester
 from kizami.local.http.target_access import TargetAccess
 from kizami.local.store.database import open_database, sqlite_errors, transaction
@@ -131,7 +132,8 @@ class TargetLoader:
 
     def _run(self) -> None:
         try:
-            self._loaded.append(self._load(self._first))
+            first = when_unlocked(lambda: self._load(self._first), self._path, lambda: self._stopping)
+            self._loaded.append(first)
         except KizamiError as error:
             self._loaded.append(error)
             return

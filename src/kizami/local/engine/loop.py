@@ -36,9 +36,10 @@ from kizami.local.engine.options import Options
 from kizami.local.engine.sealer import Sealer
 from kizami.local.engine.sender import Sender
 from kizami.local.engine.write_batch import Change, WriteBatch
-from kizami.local.engine.writer import LATE_MS, QueueLimits, Writer, WriterTurn
+from kizami.local.engine.writer import LATE_MS, QueueLimits, Writer, WriterTurn, when_unlocked
 from kizami.local.store import statements
 from kizami.local.store.blocks import ProbeSearch, blocked_metrics
+from kizami.local.store.database import is_locked
 from kizami.local.store.rows import PlanKey, SlotKey, StoredRow, TakenMessage
 from kizami.local.store.statements import LIVE
 
@@ -147,6 +148,9 @@ class Engine:
                     break
             while not self._stopping:
                 self._turn()
+        except StoreError as error:
+            if not (self._stopping and is_locked(error)):  # told to stop while it waited for another program
+                raise
         finally:
             self._close()
 
@@ -158,11 +162,8 @@ class Engine:
     def _open(self, loaded: LoadedTargets) -> None:
         now_ms = int(self._clock.milliseconds())
         self._apply(loaded, now_ms)
-        # Whoever these were handed out to is dead, because there is one daemon a database.
-        self._writer.run_now(lambda connection: statements.release_all(connection, now_ms))
-        self._writer.run_now(lambda connection: statements.demote_late(connection, now_ms - LATE_MS))
+        when_unlocked(lambda: self._writer.run_now(self._take_over), self._path, lambda: self._stopping)
         self._clocks_ms = self._clock.milliseconds(), self._machine.monotonic() * 1000
-        self._writer.run_now(self._restore_blocks)
         self._hand_over()
         self._writer.start()
         if self._live:
@@ -183,7 +184,9 @@ class Engine:
             self._drop_unplanned(loaded.plan)
         self._plan_anew(now_ms)
 
-    def _restore_blocks(self, connection: apsw.Connection) -> None:
+    def _take_over(self, connection: apsw.Connection) -> None:
+        """Release what a process held that is dead: only one may work on a database. Blocked targets stay so."""
+        statements.release_all(connection, int(self._clock.milliseconds()))
         troubles = blocked_metrics(connection)
         self._collector.blocked.restore(troubles, self._clock.now())
         for number in troubles.keys() & self._active.keys():

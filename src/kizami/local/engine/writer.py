@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import apsw
 
@@ -23,7 +24,7 @@ from kizami.local.engine.machine import Machine
 from kizami.local.engine.waiting_lines import HostRoom, WaitingLines
 from kizami.local.engine.write_batch import Change, WriteBatch
 from kizami.local.store import statements
-from kizami.local.store.database import explain, open_database, rewrite_page, sqlite_errors, transaction
+from kizami.local.store.database import explain, is_locked, open_database, rewrite_page, sqlite_errors, transaction
 from kizami.local.store.rows import TakenMessage
 from kizami.local.store.statements import LIVE
 from kizami.local.store.write_ahead_log import LogWatch
@@ -37,6 +38,8 @@ _GROUP_SECONDS = 0.25  # what comes in within this time is committed together
 _IDLE_SECONDS = 0.5  # how soon a message is noticed that another process has sent
 _TROUBLE_SECONDS = 1.0
 _LIVE_LIMIT = 5000
+
+Outcome = TypeVar("Outcome")
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +58,26 @@ class QueueLimits:
 
     visibility_seconds: float
     old_per_second: int
+
+
+def when_unlocked(step: Callable[[], Outcome], path: Path, is_ending: Callable[[], bool]) -> Outcome:
+    """Do a step of the start, again and again while another program has the database locked, until it is to end.
+
+    Each attempt waits for the lock by itself. A lock later on is the writer's thread's to wait for.
+    """
+    told = False
+    while True:
+        try:
+            return step()
+        except StoreError as error:
+            if not is_locked(error) or is_ending():
+                raise
+            if not told:
+                logger.warning(
+                    "another program has the database locked; the start waits for it",
+                    extra={"event": "database.locked", "database": str(path)},
+                )
+            told = True
 
 
 class Writer:

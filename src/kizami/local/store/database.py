@@ -151,6 +151,11 @@ def sqlite_errors(kind: type[KizamiError], path: Path | str) -> Iterator[None]:
         raise kind(f"{path}: {error.strerror or error}") from error
 
 
+def is_locked(error: KizamiError) -> bool:
+    """Return True for an error whose only reason is that another process has the file locked."""
+    return isinstance(error.__cause__, apsw.BusyError)
+
+
 @contextmanager
 def transaction(connection: apsw.Connection) -> Iterator[None]:
     """All or nothing, and the write lock from the start: what is read inside cannot change before the write."""
