@@ -642,6 +642,22 @@ class TestTargetsThatMisbehave:
                 (stored,) = wait_for(lambda: second_attempts(shown), "the second attempt")
         assert stored.late_ms >= 3000
 
+    def test_a_rate_limit_is_waited_for_and_a_bad_key_is_told_soon(self, tmp_path: Path) -> None:
+        path = tmp_path / "kizami.db"
+        limited = faults.status(403, X_RateLimit_Remaining="0", X_RateLimit_Reset="3")
+        refused = faults.status(403, X_RateLimit_Remaining="57", X_RateLimit_Reset="3")
+        with (
+            FaultServer(limited, limited, limited, then=faults.answer()) as busy,
+            FaultServer(refused) as closed,
+        ):
+            targets = [every_second(busy), every_second(closed, "refused")]
+            with running(path, *targets, options=Options(retry_seconds=0.01)) as shown:
+                wait_for(lambda: len(second_attempts(shown)) >= 3, "the second attempts")
+                blocked = wait_for(lambda: blocks(path), "the bad key")
+        assert min(each.late_ms for each in second_attempts(shown)) >= 2000  # it is told in whole seconds
+        assert blocked.keys() == {"refused"}
+        assert len(closed.requests) == 2
+
 
 class Gauge:
     """How many requests are in hand at once, and the most there were; with `total` of several servers."""

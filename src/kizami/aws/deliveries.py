@@ -9,7 +9,7 @@ from typing import Any
 from kizami.core.errors import InvalidInput
 
 # What a message that goes back carries beside its body, which stays what it was.
-ATTEMPTS, REASON = "attempts", "reason"
+ATTEMPTS, REASON, NOT_BEFORE = "attempts", "reason", "notBefore"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,7 @@ class Delivery:
     receipt: str
     source: str = ""  # the queue's name
     attempts: int = 0  # that were made before it was sent
+    not_before: int = 0  # the API asked for no attempt until then, in seconds since 1970
 
 
 def read_deliveries(event: Mapping[str, Any]) -> list[Delivery]:
@@ -46,12 +47,16 @@ def _read_delivery(record: Any, place: str) -> Delivery:
     attributes = record.get("attributes")
     count = attributes.get("ApproximateReceiveCount", "1") if isinstance(attributes, dict) else "1"
     source = str(record.get("eventSourceARN", "")).rpartition(":")[2]
-    return Delivery(message_id, body, str(count), str(record.get("receiptHandle", "")), source, _attempts(record))
+    receipt = str(record.get("receiptHandle", ""))
+    attempts, not_before = _stated(record, ATTEMPTS, 5), _stated(record, NOT_BEFORE, 10)
+    return Delivery(message_id, body, str(count), receipt, source, attempts, not_before)
 
 
-def _attempts(record: dict[str, Any]) -> int:
+def _stated(record: dict[str, Any], name: str, digits: int) -> int:
     """What the attribute says; one that is not ours is no reason to refuse a message."""
     stated = record.get("messageAttributes")
-    attribute = stated.get(ATTEMPTS) if isinstance(stated, dict) else None
+    attribute = stated.get(name) if isinstance(stated, dict) else None
     text = attribute.get("stringValue") if isinstance(attribute, dict) else None
-    return int(text) if isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 6 else 0
+    if not isinstance(text, str) or not text.isascii() or not text.isdecimal() or len(text) > digits:
+        return 0
+    return int(text)

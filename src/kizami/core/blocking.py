@@ -187,6 +187,8 @@ def remedy(error: ApiError, target: Target) -> str:
         if target.answer.format == "text" and not error.remedy:
             return 'with format = "text" the body must be the number alone; of JSON, leave format out'
         return error.remedy or f"compare the answer with the target's {_value_settings(target)}"
+    if isinstance(error, ApiStatusError) and error.rate_limit:
+        return "it is asked again by itself; if that happens often, set requests for its host in [[hosts]]"
     if isinstance(error, ApiStatusError) and error.refuses_key:
         return f"the key is refused: check {_secrets_of(target)}"
     if isinstance(error, ApiStatusError) and 300 <= error.status < 400:

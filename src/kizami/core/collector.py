@@ -19,9 +19,11 @@ from kizami.core.targets.references import SecretReference
 from kizami.core.targets.target import DEFAULT_MAX_BODY_BYTES, MOST_BODY_BYTES, Target
 
 if TYPE_CHECKING:
+    from kizami.core.answers.rate_limits import RateLimit
     from kizami.core.requests.query import SecretQuery
 
 CLOCK_SKEW_SECONDS = 2.0
+LONGEST_WAIT_SECONDS = 3600.0  # that an API may ask for before the next attempt
 TOO_LARGE = f"max_body of the target allows more, up to {MOST_BODY_BYTES // 2**20}MiB"
 
 _WHOLE_SECONDS = re.compile(r"0*(\d+)", re.ASCII)
@@ -53,6 +55,7 @@ class Response:
     retry_after: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict, hash=False)  # those wanted, names in small letters
     content_type: str = field(default="", compare=False)  # for errors only
+    rate_limit: RateLimit | None = None  # what it refuses for, as far as its headers say so
 
 
 def plan_request(message: ScheduleMessage, target: Target) -> Request:
@@ -153,7 +156,7 @@ def read_values(response: Response, message: ScheduleMessage, target: Target) ->
     """The values of the window that was asked for, in the answer's units, else the ApiError that says why not."""
     expected = target.answer
     if response.status not in expected.status:
-        raise ApiStatusError(response.status, retry_after_seconds(response.retry_after), expected.status)
+        raise _refusal(response, expected.status)
     if response.status == 204 and not response.body and expected.may_be_empty:
         return expected.read_empty(response.headers)
     answer = read_answer(response.body, expected, message.window, response.headers, response.content_type)
@@ -166,9 +169,16 @@ def read_values(response: Response, message: ScheduleMessage, target: Target) ->
     return answer.count, *answer.others
 
 
+def _refusal(response: Response, expected: tuple[int, ...]) -> ApiStatusError:
+    limit, wait = response.rate_limit, retry_after_seconds(response.retry_after)
+    if limit is not None and limit.seconds is not None:
+        wait = min(limit.seconds, LONGEST_WAIT_SECONDS)
+    return ApiStatusError(response.status, wait, expected, limit)
+
+
 def retry_after_seconds(header: str | None) -> float | None:
     """The seconds of a `Retry-After` header, at most an hour; its date form is rare and is ignored."""
     match = _WHOLE_SECONDS.fullmatch((header or "").strip())
     if match is None:
         return None
-    return float(min(int(match[1]), 3600)) if len(match[1]) < 5 else 3600.0
+    return min(float(match[1]), LONGEST_WAIT_SECONDS) if len(match[1]) < 5 else LONGEST_WAIT_SECONDS

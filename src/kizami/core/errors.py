@@ -21,7 +21,12 @@ bring in of a secret that is known is hidden.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kizami.core.redaction import KNOWN
+
+if TYPE_CHECKING:
+    from kizami.core.answers.rate_limits import RateLimit
 
 # Of the statuses that blame the request: it took too long, met another one, came too early or too often.
 _HEALED_BY_WAITING = frozenset({408, 409, 421, 423, 425, 429})
@@ -92,20 +97,26 @@ class CertificateRefused(ApiUnreachable):
 
 
 class ApiStatusError(ApiError):
-    """An answer whose status is not an expected one."""
+    """An answer whose status is not an expected one; with a `rate_limit` it is about no key, and waiting helps."""
 
     def __init__(
-        self, status: int, retry_after_seconds: float | None = None, expected: tuple[int, ...] = (200,)
+        self,
+        status: int,
+        retry_after_seconds: float | None = None,
+        expected: tuple[int, ...] = (200,),
+        rate_limit: RateLimit | None = None,
     ) -> None:
-        super().__init__(status, retry_after_seconds, expected)
+        super().__init__(status, retry_after_seconds, expected, rate_limit)
         self.status = status
         self.retry_after_seconds = retry_after_seconds
-        self.is_lasting = 200 <= status < 500 and status not in _HEALED_BY_WAITING
-        self.refuses_key = status in (401, 403, 407)
+        self.rate_limit = rate_limit
+        self.is_lasting = rate_limit is None and 200 <= status < 500 and status not in _HEALED_BY_WAITING
+        self.refuses_key = rate_limit is None and status in (401, 403, 407)
         self.expected = expected
 
     def _words(self) -> str:
-        return f"status {self.status}, expected {' or '.join(map(str, self.expected))}"
+        words = f"status {self.status}, expected {' or '.join(map(str, self.expected))}"
+        return f"{words}: {self.rate_limit}" if self.rate_limit else words
 
 
 class TokenRefused(ApiStatusError):

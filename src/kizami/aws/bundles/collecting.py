@@ -16,7 +16,7 @@ from typing import Any
 
 from kizami.aws.alerts.failure_notes import LEDGER_KEYS, FailureNotes
 from kizami.aws.bundles.asking import Asker, SlotOutcome, SlotResult, reason_of
-from kizami.aws.bundles.returning import Return, Returner, is_hopeless, plan_returns
+from kizami.aws.bundles.returning import Return, Returner, is_hopeless, plan_returns, postponed
 from kizami.aws.bundles.writing import GatheringWriter
 from kizami.aws.client import machine
 from kizami.aws.client.side_by_side import event_loop, in_thread
@@ -76,9 +76,11 @@ class BundleCollection:
         except InvalidInput as error:
             return await self._try(about, partial(self._returner.bury_unread, delivery, str(error)))
         about |= {"from": format_instant(message.window.start), "to": format_instant(message.window.end)}
+        if later := postponed(delivery, message, machine.now()):
+            return await self._try(about, partial(self._returner.send, delivery, [later]))
         outcomes = await self._ask_all(message)
         await self._note(message, outcomes)
-        returns = plan_returns(delivery, outcomes, self._settings.max_attempts, machine.chance)
+        returns = plan_returns(delivery, outcomes, self._settings.max_attempts, machine.chance, machine.now())
         _log(about, outcomes, returns)
         is_settled = not returns or await self._try(about, lambda: self._returner.send(delivery, returns))
         await self._note_failures(outcomes, returns)

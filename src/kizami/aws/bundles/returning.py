@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from kizami.aws.bundles.asking import SlotOutcome, SlotResult, reason_of
-from kizami.aws.deliveries import ATTEMPTS, REASON, Delivery
+from kizami.aws.deliveries import ATTEMPTS, NOT_BEFORE, REASON, Delivery
 from kizami.aws.invocation import TimeLeft
 from kizami.aws.settings import BundleSettings
 from kizami.aws.store.sqs_queue import QueueEntry, SqsQueue
 from kizami.core import blocking
+from kizami.core.collector import LONGEST_WAIT_SECONDS
 from kizami.core.errors import (
     ApiError,
     ApiStatusError,
@@ -22,6 +25,7 @@ from kizami.core.errors import (
 from kizami.core.messages import BundleMessage, ScheduleMessage, write_bundle
 
 FIRST_SECONDS, FACTOR, LONGEST_SECONDS = 10, 4, 180
+LONGEST_DELAY_SECONDS = 900  # of a message of SQS; a longer wait takes several
 MOST_REASON = 1000
 
 
@@ -33,39 +37,52 @@ class Return:
     attempts: int
     reason: str
     delay_seconds: int | None
+    not_before: int = 0  # in seconds since 1970
+
+
+def postponed(delivery: Delivery, message: BundleMessage, now: datetime) -> Return | None:
+    """What goes back unasked, because its API asked for a later attempt than SQS can wait for; else None."""
+    left = math.ceil(delivery.not_before - now.timestamp())
+    if not 0 < left <= LONGEST_WAIT_SECONDS:
+        return None
+    reason, delay = "its API asked for a later attempt", min(left, LONGEST_DELAY_SECONDS)
+    return Return(message, delivery.attempts, reason, delay, delivery.not_before)
 
 
 def plan_returns(
-    delivery: Delivery, outcomes: Iterable[SlotOutcome], limit: int, chance: Callable[[], float]
+    delivery: Delivery, outcomes: Iterable[SlotOutcome], limit: int, chance: Callable[[], float], now: datetime
 ) -> list[Return]:
     """What goes back: a slot whose target failed alone, together what the table or the time did not let pass."""
-    returns, refused, postponed = [], [], []
+    returns, refused, unasked = [], [], []
     for outcome in outcomes:
         if outcome.result is SlotResult.POSTPONED:
-            postponed.append(outcome.slot)
+            unasked.append(outcome.slot)
         elif isinstance(outcome.error, StoreError):
             refused.append(outcome)
         elif outcome.result is SlotResult.FAILED and outcome.error is not None:
-            returns.append(_plan([outcome.slot], outcome.error, delivery.attempts + 1, limit, chance()))
+            returns.append(_plan([outcome.slot], outcome.error, delivery.attempts + 1, limit, chance(), now))
     if refused:
         slots, error = [outcome.slot for outcome in refused], refused[0].error
         assert error is not None
-        returns.append(_plan(slots, error, delivery.attempts + 1, limit, chance()))
-    if postponed:
-        returns.append(Return(_together(postponed), delivery.attempts, "no time was left to ask", 1))
+        returns.append(_plan(slots, error, delivery.attempts + 1, limit, chance(), now))
+    if unasked:
+        returns.append(Return(_together(unasked), delivery.attempts, "no time was left to ask", 1))
     return returns
 
 
-def _plan(slots: Sequence[ScheduleMessage], error: Exception, made: int, limit: int, chance: float) -> Return:
+def _plan(
+    slots: Sequence[ScheduleMessage], error: Exception, made: int, limit: int, chance: float, now: datetime
+) -> Return:
     message = _together(slots)
     if is_hopeless(error) or _is_dead(error, made, limit):
         return Return(message, made, reason_of(error), None)
     wait = min(FIRST_SECONDS * FACTOR ** (made - 1), LONGEST_SECONDS) * (1 - chance / 2)
     if isinstance(error, ApiStatusError):
-        wait = max(wait, min(error.retry_after_seconds or 0.0, LONGEST_SECONDS))
+        wait = max(wait, error.retry_after_seconds or 0.0)
     if isinstance(error, ApiError):
         wait = blocking.retry_seconds(error, wait, int(message.window.seconds))
-    return Return(message, made, reason_of(error), round(wait))
+    not_before = math.ceil(now.timestamp() + wait) if wait > LONGEST_DELAY_SECONDS else 0
+    return Return(message, made, reason_of(error), min(round(wait), LONGEST_DELAY_SECONDS), not_before)
 
 
 def _together(slots: Sequence[ScheduleMessage]) -> BundleMessage:
@@ -119,6 +136,8 @@ class Returner:
 
 def _returned(planned: Return) -> QueueEntry:
     attributes = {ATTEMPTS: str(planned.attempts), REASON: _attribute(planned.reason)}
+    if planned.not_before:
+        attributes[NOT_BEFORE] = str(planned.not_before)
     return QueueEntry(write_bundle(planned.message), planned.delay_seconds or 0, attributes)
 
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from kizami import __version__
+from kizami.aws.client import machine
 from kizami.aws.client.http_client import HttpAnswer, HttpClient, HttpFailure, HttpRequest
 from kizami.core.collector import TOO_LARGE, Request, Response
 from kizami.core.errors import ApiPayloadError, ApiUnreachable
@@ -64,7 +65,12 @@ def read(answer: HttpAnswer, request: Request) -> Response:
         if (found := answer.headers.get_all(name))
     }
     retry_after, content_type = answer.headers.get("retry-after"), answer.headers.get("content-type", "")
-    return Response(answer.status, answer.body, retry_after, wanted, content_type)
+    limit = None
+    if answer.status in (403, 429):
+        from kizami.core.answers.rate_limits import read_rate_limit  # only an answer that refuses needs it
+
+        limit = read_rate_limit(answer.status, answer.headers.items(), machine.now())
+    return Response(answer.status, answer.body, retry_after, wanted, content_type, limit)
 
 
 def _with_secrets(request: Request) -> str:

@@ -20,7 +20,9 @@ from kizami.core.errors import ApiError
 from kizami.core.messages import MetricRecord, ScheduleMessage, load_json
 
 _WIDTH = 10
-_TELLING = ("location", "retry-after", "www-authenticate", "link")  # headers of an answer that explain it
+# Headers of an answer that explain it, and the beginnings of such.
+_TELLING = ("location", "retry-after", "www-authenticate", "link")
+_TELLING_ALL = ("ratelimit", "x-ratelimit", "x-rate-limit")
 
 
 def trial_lines(trial: Trial, table: Mapping[str, Any] | None) -> Iterator[str]:
@@ -80,7 +82,11 @@ def _answer(trial: Trial) -> list[str]:
 def _telling_headers(trial: Trial) -> list[str]:
     wanted = {*_TELLING, *trial.target.answer.wanted_headers}
     pairs = shown_headers(trial.request, trial.traced.received)
-    return [f"{name}: {_absolute(name, value, trial)}" for name, value in pairs if name.lower() in wanted]
+    return [f"{name}: {_absolute(name, value, trial)}" for name, value in pairs if _tells(name.lower(), wanted)]
+
+
+def _tells(name: str, wanted: set[str]) -> bool:
+    return name in wanted or name.startswith(_TELLING_ALL)
 
 
 def _absolute(name: str, value: str, trial: Trial) -> str:

@@ -8,7 +8,9 @@ import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from errno import errorcode
+from itertools import takewhile
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -18,6 +20,7 @@ from kizami import __version__
 from kizami.core.access.certificates import explain
 from kizami.core.access.failures import kind_of_errno, place_of, unreachable
 from kizami.core.access.proxy import Proxy
+from kizami.core.answers.rate_limits import LIMITING, read_rate_limit
 from kizami.core.collector import TOO_LARGE, Response
 from kizami.core.errors import ApiError, ApiPayloadError, ApiUnreachable
 from kizami.core.messages import NO_HEADERS
@@ -149,14 +152,12 @@ class Handle:
         self._secrets = NO_SECRETS
         self._chunks: list[bytes] = []
         self._size = 0
-        self._headers: dict[str, str] = {}
-        self._in_trailer = False
+        self._header_lines: list[bytes] = []
         self._is_late = False
         for option, value in _options(profile, self._take).items():
             self.curl.setopt(option, value)
         self.curl.setopt(pycurl.RESOLVER_START_FUNCTION, self._keep_from_resolving)
-        if profile.wanted_headers:
-            self.curl.setopt(pycurl.HEADERFUNCTION, self._note_header)
+        self.curl.setopt(pycurl.HEADERFUNCTION, self._header_lines.append)  # no code of ours runs for each line
         if profile.trace:
             self.curl.setopt(pycurl.VERBOSE, 1)
             self.curl.setopt(pycurl.DEBUGFUNCTION, profile.trace)
@@ -177,6 +178,7 @@ class Handle:
         self.deadline = time.monotonic() + self.profile.timeout_seconds - spent_seconds
         self.lacks_address = False
         self._chunks.clear()
+        self._header_lines.clear()
         self._size = 0
         if secrets is not self._secrets:
             self._use_secrets(secrets)
@@ -216,9 +218,12 @@ class Handle:
         status = self.curl.getinfo(pycurl.RESPONSE_CODE)
         retry_after = None if status == 200 else str(self.curl.getinfo(pycurl.RETRY_AFTER))
         body = b"".join(self._chunks)
-        headers = self._headers if self.profile.wanted_headers else NO_HEADERS
-        content_type = self.curl.getinfo_raw(pycurl.CONTENT_TYPE) or b""
-        return Response(status, body, retry_after, headers, content_type.decode("latin-1"))
+        content_type = (self.curl.getinfo_raw(pycurl.CONTENT_TYPE) or b"").decode("latin-1")
+        if status not in LIMITING and not self.profile.wanted_headers:
+            return Response(status, body, retry_after, NO_HEADERS, content_type)
+        headers = self._headers()
+        limit = read_rate_limit(status, headers, datetime.now(UTC))
+        return Response(status, body, retry_after, self._wanted(headers), content_type, limit)
 
     def failure(self, code: int, words: str) -> Response | ApiError:
         """What has become of a request that libcurl gave up; of an error only its status counts, not its body."""
@@ -251,15 +256,19 @@ class Handle:
             self._named = named
             self.curl.setopt(pycurl.DNS_CACHE_TIMEOUT, _FOR_EVER if named else 0)
 
-    def _note_header(self, line: bytes) -> None:
-        if line.startswith(b"HTTP/"):  # also of an answer before the one that counts: a proxy's, a provisional one
-            self._headers, self._in_trailer = {}, False
-        self._in_trailer |= line in (b"\r\n", b"\n")
-        name, _, value = line.decode("latin-1").partition(":")
-        name = name.lower()
-        if name in self.profile.wanted_headers and not self._in_trailer:
-            before = self._headers.get(name)
-            self._headers[name] = value.strip() if before is None else f"{before}, {value.strip()}"
+    def _headers(self) -> list[tuple[str, str]]:
+        """Names in small letters, and values; no trailers, and none of a proxy or a provisional answer."""
+        lines = [line.decode("latin-1") for line in self._header_lines]
+        first = max((number for number, line in enumerate(lines) if line.startswith("HTTP/")), default=0)
+        pairs = (line.partition(":") for line in takewhile(str.strip, lines[first:]))
+        return [(name.lower(), value.strip()) for name, _, value in pairs]
+
+    def _wanted(self, headers: list[tuple[str, str]]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name, value in headers:
+            if name in self.profile.wanted_headers:
+                found[name] = f"{found[name]}, {value}" if name in found else value
+        return found
 
     def _take(self, chunk: bytes) -> int:
         self._size += len(chunk)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 
 from aws_here.bundled import Bundled, deploy_bundles
 from aws_here.lambda_events import log_lines
-from fakes.fault_server import Exchange, FaultServer, head
+from fakes.fault_server import Exchange, FaultServer, head, status
+from kizami.aws.store.sqs_queue import NotTaken, QueueEntry, SqsQueue
 from kizami.core.messages import BundleMessage, MetricRecord, read_bundle
 from kizami.core.slots import Window, floor_to_slot, format_instant
 
@@ -108,6 +110,51 @@ def test_a_slot_that_fails_goes_back_alone_and_the_others_are_stored(aws: Bundle
     assert aws.records().keys() == keys(window)
     (noted,) = aws.ticks(aws.the_bundle, window.start, window.end)
     assert not noted.lacking
+
+
+def test_a_rate_limit_is_waited_for_as_told_even_for_longer_than_sqs_delays_a_message(
+    aws: Bundled, api: Api, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = math.ceil(datetime.now(UTC).timestamp()) + 3000
+    told = {"X_RateLimit_Remaining": "0", "X_RateLimit_Reset": str(ends), "X_RateLimit_Limit": "60"}
+    api.ways = {"m03": status(403, **told), "m04": status(403, X_RateLimit_Remaining="0", X_RateLimit_Reset="300")}
+    sent: list[QueueEntry] = []
+
+    def send(queue: SqsQueue, entries: list[QueueEntry]) -> list[NotTaken]:
+        sent.extend(entries)
+        return []
+
+    monkeypatch.setattr(SqsQueue, "send_entries", send)
+    window = tick()
+    for _ in range(2):  # a bad key would be blocked now
+        assert aws.collect(BundleMessage(window, ("m03", "m04"))) == {"batchItemFailures": []}
+    long, short = sent[2:]
+    assert (short.delay_seconds, set(short.attributes)) == (300, {"attempts", "reason"})
+    assert long.delay_seconds == 900
+    assert ends <= int(long.attributes["notBefore"]) <= ends + 2
+    end = datetime.fromtimestamp(ends, UTC)
+    assert long.attributes["reason"].startswith("status 403, expected 200: a rate limit; it ends at ")
+    assert format_instant(end)[:15] in long.attributes["reason"]
+    # After that delay it is not asked for, but waits on, and that is no attempt.
+    asked, attributes = len(api.asked), {name: {"stringValue": text} for name, text in long.attributes.items()}
+    assert aws.collect(long.body, messageAttributes=attributes) == {"batchItemFailures": []}
+    assert len(api.asked) == asked
+    assert (sent[4].delay_seconds, sent[4].attributes["attempts"]) == (900, "1")
+    assert sent[4].attributes["notBefore"] == long.attributes["notBefore"]
+    api.ways = {}
+    attributes["notBefore"] = {"stringValue": str(ends - 3001)}
+    aws.collect(long.body, messageAttributes=attributes)
+    assert aws.records().keys() == keys(window, ["m03"])
+    assert "target.blocked" not in {line["event"] for line in log_lines(capsys)}
+
+
+def test_a_403_that_tells_of_requests_that_are_left_blocks_its_target(
+    aws: Bundled, api: Api, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.ways = {"m03": status(403, X_RateLimit_Remaining="57", X_RateLimit_Reset="300")}
+    for seconds_ago in (40, 35):
+        aws.collect(BundleMessage(tick(seconds_ago), ("m03",)))
+    assert "target.blocked" in {line["event"] for line in log_lines(capsys)}
 
 
 def test_after_the_limit_it_is_a_dead_letter_with_its_reason(

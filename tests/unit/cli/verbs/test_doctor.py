@@ -147,6 +147,12 @@ class TestTargets:
         ("behaviour", "finding", "remedy"),
         [
             (status(401), "status 401, expected 200", "the key is refused: check the target's headers"),
+            (
+                status(403, X_RateLimit_Remaining="0", X_RateLimit_Reset="3000"),
+                "status 403, expected 200: a rate limit; it ends at 20",
+                "it is asked again by itself",
+            ),
+            (status(403, RateLimit_Remaining="9"), "status 403, expected 200", "the key is refused: check"),
             (status(404), "status 404, expected 200", "check the target's url and path"),
             (status(500), "status 500, expected 200", "check the target's url and path"),
             (redirect("http://127.0.0.1:9/"), "status 302, expected 200", "redirects are not followed"),

@@ -249,6 +249,15 @@ class TestWhereItFails:
         (line,) = (line for line in found.out.splitlines() if "no such key" in line)
         assert (len(line.strip()), line.strip()[:24]) == (200, '{"error": "no such key n')
 
+    def test_a_rate_limit_is_told_from_a_bad_key_with_its_end(self, kizami: Command) -> None:
+        limited = status(403, X_RateLimit_Remaining="0", Retry_After="60", Date="Tue, 02 Dec 2025 10:23:00 GMT")
+        with FaultServer(limited) as server:
+            configure(server.url)
+            found = kizami("try")
+        assert "          X-RateLimit-Remaining: 0\n" in found.out
+        assert "failure   status 403, expected 200: a rate limit; it ends at 20" in found.out
+        assert "remedy    it is asked again by itself" in found.out
+
     def test_a_redirect_is_shown_with_where_it_leads(self, kizami: Command) -> None:
         with FaultServer(redirect("/v2?a=1")) as server:
             configure(server.url)
