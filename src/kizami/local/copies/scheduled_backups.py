@@ -89,9 +89,11 @@ class ScheduledBackups:
             if self._news.wait(min(seconds, _LOOK_SECONDS)):
                 return
         try:
-            backup = self._make(directory)
+            began = self._clock.now()
+            backup = self._make(directory, began)
             self._failed = None
-            self._tell(backup, _remove_superfluous(directory, plan.keep, self._clock.now()))
+            # By the moment of its name: a clock that was set ahead meanwhile would make it the oldest of all.
+            self._tell(backup, _remove_superfluous(directory, plan.keep, began))
         except _Ended:
             return
         except (KizamiError, OSError) as error:
@@ -116,10 +118,10 @@ class ScheduledBackups:
             due = max(due, self._failed[0] + timedelta(seconds=min(_RETRY_SECONDS, plan.every_seconds)))
         return (due - now).total_seconds()
 
-    def _make(self, directory: Path) -> Backup:
+    def _make(self, directory: Path, began: datetime) -> Backup:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         remove_leftovers(directory)
-        file = directory / backup_name(self._clock.now())
+        file = directory / backup_name(began)
         rest = _Rest(self._news, self._machine)
         return make_backup(self._database, file, progress=rest, check=rest.check)
 

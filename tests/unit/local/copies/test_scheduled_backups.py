@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kizami.core.config import BackupPlan
 from kizami.home.values import BackupState
 from kizami.local.copies import scheduled_backups
+from kizami.local.copies.backup import Backup, make_backup
 from kizami.local.copies.backup_report import read_report
 from kizami.local.copies.rotation import backup_name
 from kizami.local.copies.scheduled_backups import ScheduledBackups
@@ -84,6 +86,30 @@ def test_after_a_restart_the_next_one_is_waited_for(
     wait_for(lambda: events(caplog, "backup.made"), "a backup")
     backups.close()
     assert names(database) == sorted([newest, backup_name(clock.moment), "kizami-20200101T000000Z.db.gz"])
+
+
+def test_one_that_is_made_while_the_clock_is_set_ahead_is_not_the_oldest(
+    database: Path,
+    clock: FixedClock,
+    backups: ScheduledBackups,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (database.parent / "backups").mkdir()
+    ahead = [backup_name(NOW + timedelta(minutes=minute)) for minute in (1, 2)]
+    for name in ahead:  # made before the clock was set back
+        (database.parent / "backups" / name).write_bytes(b"")
+
+    def make_slowly(*given: Any, **named: Any) -> Backup:
+        backup = make_backup(*given, **named)
+        clock.moment += timedelta(hours=1)
+        return backup
+
+    monkeypatch.setattr(scheduled_backups, "make_backup", make_slowly)
+    backups.use(DAY)
+    _wait_for_backups(caplog, 1)
+    backups.close()
+    assert names(database) == [backup_name(NOW), ahead[-1]]
 
 
 def test_a_failure_is_told_and_tried_again(
