@@ -32,6 +32,11 @@ class TimeRange:
     is_default: bool = False
     is_exact: bool = False  # the user said where it begins
 
+    @property
+    def reaches_now(self) -> bool:
+        """True if what is collected now falls into it."""
+        return self.end >= shift(self.now, -60)
+
 
 def widened(wanted: TimeRange, interval_seconds: int, lag_seconds: int) -> TimeRange:
     """The default range reaches back to some slots that are due, also with a long interval or lag."""

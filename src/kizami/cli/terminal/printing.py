@@ -15,6 +15,7 @@ from kizami.cli.shown_zone import shown_zone
 from kizami.core.coverage import Completeness
 from kizami.core.slots import format_second
 from kizami.home.times.zones import zoned_text
+from kizami.home.values import DaemonState
 
 json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -60,9 +61,16 @@ def completeness_text(completeness: Completeness) -> str:
     return f"{completeness} ({percent_text(completeness.ratio)})"
 
 
-def stored_words(completeness: Completeness) -> str:
-    """How complete a range is; of nothing, nothing is complete."""
-    return f"{completeness_text(completeness)} slots stored" if completeness.expected else NOTHING_DUE
+def stored_words(completeness: Completeness, daemon: DaemonState | None) -> str:
+    """How complete a range is; of nothing, nothing is complete. The `daemon` counts for a range up to now."""
+    return f"{completeness_text(completeness)} slots stored" if completeness.expected else nothing_due(daemon)
+
+
+def nothing_due(daemon: DaemonState | None) -> str:
+    """No slot is due, which is no good news where nothing is collected."""
+    if daemon is None or daemon.is_running:
+        return NOTHING_DUE
+    return f"nothing is collected: `kizami up` is not running; {NOTHING_DUE}"
 
 
 def range_fields(time_range: TimeRange) -> dict[str, str]:

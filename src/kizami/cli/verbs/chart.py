@@ -32,6 +32,7 @@ from kizami.home.figures.summary import Aggregate, Figure
 from kizami.home.figures.wire import figure_json
 from kizami.home.port import Home
 from kizami.home.targets import KnownTarget
+from kizami.home.values import DaemonState
 
 _NARROWEST = 24
 
@@ -79,12 +80,13 @@ def command(
             _drawing(home, target, time_range, figures, plane * glyphs.wide)
             for target in find_targets(home, metrics)
         ]
+        daemon = home.daemon() if time_range.reaches_now else None
     if as_json:
         _print_json(drawings)
     else:
         for drawing in drawings:
             _print_drawing(drawing, plane, height, glyphs)
-    say(_words(drawings, glyphs))
+    say(_words(drawings, glyphs, daemon))
 
 
 def _drawing(home: Home, target: KnownTarget, asked: TimeRange, figures: FigureOptions, most: int) -> Drawing:
@@ -143,7 +145,8 @@ def _fields(drawing: Drawing) -> dict[str, Any]:
     }
 
 
-def _words(drawings: Sequence[Drawing], glyphs: Glyphs) -> str:
+def _words(drawings: Sequence[Drawing], glyphs: Glyphs, daemon: DaemonState | None) -> str:
     told = add_up(figure.completeness for drawing in drawings for figure in drawing.figures)
     marks = f"{glyphs.partly_missing} some and {glyphs.wholly_missing} all slots missing"
-    return f"{stored_words(told)}; on the axis {marks}" if told.missing else stored_words(told)
+    stored = stored_words(told, daemon)
+    return f"{stored}; on the axis {marks}" if told.missing else stored

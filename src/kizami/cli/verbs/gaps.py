@@ -12,10 +12,10 @@ from kizami.cli.homes import HomeOptions, backend_options
 from kizami.cli.metric_names import chosen_targets, metrics_argument
 from kizami.cli.ranges import TimeRange, range_options, widened
 from kizami.cli.terminal.printing import (
-    NOTHING_DUE,
     age_text,
     instant_text,
     json_option,
+    nothing_due,
     plural,
     print_json,
     range_fields,
@@ -47,6 +47,7 @@ def command(
         chosen = chosen_targets(home, metrics)
         spans = {name: span_of(target, time_range) for name, target in chosen.items()}
         found = home.missing(spans)
+        daemon = home.daemon() if time_range.reaches_now else None
     missing = count_slots(chain.from_iterable(found.values()))
     if as_json:
         print_json({**range_fields(time_range), "missing": missing, "gaps": gap_list(found)})
@@ -54,7 +55,7 @@ def command(
         print_gaps(found)
     expected = sum(span.expected for span in spans.values())
     told = f"{plural(missing, 'slot')} of {expected:,} missing in {plural(len(chosen), 'metric')}"
-    say(told if expected else NOTHING_DUE)
+    say(told if expected else nothing_due(daemon))
     return CHECK_FAILED if check and missing else OK
 
 

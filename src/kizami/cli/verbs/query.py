@@ -75,8 +75,9 @@ def command(
         else:
             is_one = len(metrics) == 1 and not is_pattern(metrics[0]) and len(targets) == 1
             told = _tell_records(home, targets, time_range, form, is_one)
+        daemon = home.daemon() if time_range.reaches_now else None
     sys.stdout.flush()
-    say(stored_words(told))
+    say(stored_words(told, daemon))
 
 
 def _tell_figures(
