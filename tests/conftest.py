@@ -41,6 +41,7 @@ SLOWEST = (
     *("browser/dashboard_phone", "local_store/history_machine", "infra/production", "e2e/dashboard_schema"),
     *("mutants/mutants", "browser/dashboard_focus", "infra/safe_defaults", "simulation/backups"),
     *("e2e/dashboard_api", "e2e/mock_api_schema", "simulation/other_programs", "infra/specification"),
+    *("e2e/user_files", "e2e/running_config"),
     *("alerts/decision", "bundles/reconciling", "house/house", "e2e/scarcity", "e2e/real_servers"),
     "contract/packed_documents",
     *("e2e/read_only", "local_store/damaged_history"),

@@ -15,7 +15,7 @@ from browser.conftest import OpenPage
 from kizami.core.epoch import to_ms, to_seconds
 from kizami.core.sender import message_for_slot
 from kizami.core.targets.target import Target
-from kizami.local.daemon_lock import sole_daemon
+from kizami.local.daemon_lock import UP, sole_daemon
 from kizami.local.home import LocalHome
 from kizami.local.store.backfill_queue import BackfillQueue
 from kizami.local.store.database import open_database, transaction
@@ -70,7 +70,10 @@ def home(tmp_path: Path) -> Home:
 
 @pytest.fixture
 def page(home: Home, open_page: OpenPage) -> Iterator[Page]:
-    with sole_daemon(home.path), DashboardServer(lambda: LocalHome(home.path), port=0, clock=home.clock) as server:
+    with (
+        sole_daemon(home.path, UP),
+        DashboardServer(lambda: LocalHome(home.path), port=0, clock=home.clock) as server,
+    ):
         page = open_page(f"{server.url}/targets/calls")
         expect(page.locator("#live")).to_have_attribute("data-state", "connected")
         expect(page.locator("#chart canvas")).to_be_visible()
@@ -194,7 +197,7 @@ def test_what_is_typed_stays_when_something_new_comes_to_stand_beside_it(
 ) -> None:
     whole: dict[Target, tuple[int, ...]] = {Target(name=f"target_{number}"): () for number in range(12)}
     path = build_targets(tmp_path / "kizami.db", NOW, whole)
-    with sole_daemon(path), DashboardServer(lambda: LocalHome(path), port=0, clock=FixedClock(NOW)) as server:
+    with sole_daemon(path, UP), DashboardServer(lambda: LocalHome(path), port=0, clock=FixedClock(NOW)) as server:
         page = open_page(server.url)
         expect(page.locator("#rows .row")).to_have_count(12)
         search = page.locator("#search")

@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 from browser.conftest import OpenPage, overflow, until_the_chart_fits
 from kizami.core.epoch import to_seconds
 from kizami.core.slots import format_instant
-from kizami.local.daemon_lock import sole_daemon
+from kizami.local.daemon_lock import UP, sole_daemon
 from kizami.local.home import LocalHome
 from kizami.local.store.database import open_database
 from kizami.web.server import DashboardServer
@@ -198,7 +198,7 @@ def test_a_chart_that_has_missed_slots_or_could_not_be_loaded_is_loaded_anew(
     open_page: OpenPage, path: Path
 ) -> None:
     clock = FixedClock(NOW - timedelta(minutes=30))
-    with sole_daemon(path), DashboardServer(lambda: LocalHome(path), port=0, clock=clock) as server:
+    with sole_daemon(path, UP), DashboardServer(lambda: LocalHome(path), port=0, clock=clock) as server:
         page = until_live(open_page(f"{server.url}/targets/{ORDERS}", expected=("ERR_FAILED",)))
         summary = page.locator("#chart-summary")
         expect(summary).to_contain_text("180 of 180 slots")
@@ -448,7 +448,7 @@ def test_without_javascript_everything_but_the_chart_is_there(open_page: OpenPag
 
 
 def test_a_token_is_asked_for_once(open_page: OpenPage, path: Path, axe: Callable[[Page], list[str]]) -> None:
-    with sole_daemon(path), DashboardServer(lambda: LocalHome(path), port=0, token=TOKEN) as server:
+    with sole_daemon(path, UP), DashboardServer(lambda: LocalHome(path), port=0, token=TOKEN) as server:
         page = open_page(f"{server.url}/targets/{CALLS}?range=1h", expected=("401",))
         assert axe(page) == []
         page.get_by_label("Token").fill("a wrong guess")
@@ -466,7 +466,7 @@ def test_a_new_database_says_what_to_do(
 ) -> None:
     path = tmp_path / "kizami.db"
     open_database(path, create=True).close()
-    with sole_daemon(path), DashboardServer(lambda: LocalHome(path), port=0) as server:
+    with sole_daemon(path, UP), DashboardServer(lambda: LocalHome(path), port=0) as server:
         page = open_page(server.url)
         expect(page.locator("#live")).to_have_attribute("data-state", "connected")
         expect(page.locator("#verdict-sentence")).to_contain_text("kizami up")

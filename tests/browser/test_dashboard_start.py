@@ -16,7 +16,7 @@ from kizami.cli.homes import HomeOptions
 from kizami.cli.terminal.status_text import read_status
 from kizami.cli.terminal.status_text import status_lines as lines_of
 from kizami.core.targets.target import Target
-from kizami.local.daemon_lock import sole_daemon
+from kizami.local.daemon_lock import UP, sole_daemon
 from kizami.local.home import LocalHome
 from kizami.web.server import DashboardServer
 from samples.page_database import FixedClock, build_targets, store_slots
@@ -39,7 +39,7 @@ def clock() -> FixedClock:
 
 @pytest.fixture
 def page(path: Path, clock: FixedClock, open_page: OpenPage) -> Iterator[Page]:
-    with sole_daemon(path), DashboardServer(lambda: LocalHome(path), port=0, clock=clock) as server:
+    with sole_daemon(path, UP), DashboardServer(lambda: LocalHome(path), port=0, clock=clock) as server:
         page = open_page(server.url)
         expect(page.locator("#chart canvas")).to_be_visible()
         yield page
@@ -100,7 +100,10 @@ def assert_so_many(page: Page, count: int) -> None:
 def test_the_newest_slot_is_not_that_of_the_best_target(open_page: OpenPage, tmp_path: Path) -> None:
     well = {Target(name=f"well_{number}", lag_seconds=5): range(0) for number in range(11)}
     path = build_targets(tmp_path / "kizami.db", START, {**well, Target(name="silent", lag_seconds=5): range(20)})
-    with sole_daemon(path), DashboardServer(lambda: LocalHome(path), port=0, clock=FixedClock(START)) as server:
+    with (
+        sole_daemon(path, UP),
+        DashboardServer(lambda: LocalHome(path), port=0, clock=FixedClock(START)) as server,
+    ):
         page = open_page(server.url)
         expect_tile(page, "age", "1 min 47 s ago", "silent; 1 of 12 targets behind")
         expect(page.locator('.tile[data-tile="age"]')).to_have_class("tile bad")

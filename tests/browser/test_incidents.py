@@ -17,7 +17,7 @@ from kizami.alerts.decision import AlertState, Decision
 from kizami.home.incidents import HomeEvent, Incident, Kind, Member
 from kizami.local.alerts.event_rows import write_events
 from kizami.local.alerts.incident_rows import save_incidents
-from kizami.local.daemon_lock import sole_daemon
+from kizami.local.daemon_lock import UP, sole_daemon
 from kizami.local.home import LocalHome
 from kizami.local.store.database import open_database, transaction
 from kizami.web.security import access_for
@@ -149,7 +149,10 @@ def test_who_may_only_look_sees_no_buttons_and_without_incidents_there_is_no_lis
 ) -> None:
     access = access_for("127.0.0.1", "sesame-open-yourself", read_token="sesame-let-me-look")
     clock = FixedClock(NOW)
-    with sole_daemon(path), DashboardServer(lambda: LocalHome(path), port=0, clock=clock, access=access) as server:
+    with (
+        sole_daemon(path, UP),
+        DashboardServer(lambda: LocalHome(path), port=0, clock=clock, access=access) as server,
+    ):
         page = open_page(server.url, expected=("401",))
         page.locator("input[name=token]").fill("sesame-let-me-look")
         page.keyboard.press("Enter")

@@ -19,7 +19,7 @@ from kizami.home.grid import RowLength, cells_between, grid_window, newest_shown
 from kizami.home.health import HOUR, Level, MinuteFinding, TargetCondition, TileKind, judge, tile_levels
 from kizami.home.snapshot import read_coverage, read_health, take_snapshot
 from kizami.home.targets import KnownTarget
-from kizami.local.daemon_lock import sole_daemon
+from kizami.local.daemon_lock import UP, sole_daemon
 from kizami.local.home import LocalHome
 from kizami.local.store import statements
 from kizami.local.store.database import open_database, transaction
@@ -77,7 +77,7 @@ def path(tmp_path: Path) -> Iterator[Path]:
                 ],
             )
     connection.close()
-    with sole_daemon(path):
+    with sole_daemon(path, UP):
         yield path
 
 

@@ -15,7 +15,7 @@ import pytest
 from fakes.fault_server import FaultServer, answer, hang_before_headers, status
 from kizami.cli.exit_codes import CONFIGURATION, FAILURE, INTERRUPTED, OK
 from kizami.core.coverage import Span, count_slots
-from kizami.local.daemon_lock import BACKFILL, UP, daemon_pid, lock_holder, sole_daemon
+from kizami.local.daemon_lock import BACKFILL, UP, Holder, find_daemon, lock_holder, sole_daemon
 from kizami.local.store.missing import find_missing
 from kizami.local.store.reader import Reader
 from kizami.mock_api.server import MockServer
@@ -154,7 +154,7 @@ def test_what_finds_the_database_in_use_names_the_command_and_process_that_use_i
         assert run_process("backup", "copy.db", cwd=tmp_path).code == OK
         with running(tmp_path, "backfill", "--gaps", *HOUR) as first:
             wait_for(lambda: server.requests, "the first request")
-            assert lock_holder(tmp_path / "kizami.db") == (first.pid, BACKFILL)
+            assert lock_holder(tmp_path / "kizami.db") == Holder(first.pid, BACKFILL)
             held = f"kizami: kizami.db: `kizami backfill` (pid {first.pid}) already works on it; stop it "
             up = run_process("up", "--no-dashboard", cwd=tmp_path)
             restore = run_process("restore", "copy.db", cwd=tmp_path)
@@ -195,7 +195,7 @@ class TestBesideADaemon:
         with (home / "kizami.toml").open("a") as file:
             file.write('catch_up = "0s"\ninterval = "5s"\n')
         with running(home, "up", "--no-rows") as process:
-            wait_for(lambda: daemon_pid(home / "kizami.db"), "the daemon")
+            wait_for(lambda: find_daemon(home / "kizami.db"), "the daemon")
             yield process
 
     def test_the_daemon_collects_and_the_verb_waits_for_it(

@@ -26,7 +26,7 @@ from kizami.core.epoch import from_seconds
 from kizami.core.errors import ConfigurationError
 from kizami.core.slots import format_instant
 from kizami.core.targets.target import Target
-from kizami.local.daemon_lock import sole_daemon
+from kizami.local.daemon_lock import UP, sole_daemon
 from kizami.local.home import LocalHome
 from kizami.local.store.blocks import save_block
 from kizami.local.store.database import open_database, transaction
@@ -264,7 +264,7 @@ def test_what_falls_due_between_preview_and_order_is_left_alone(tmp_path: Path, 
     newest = newest_due(target, now)
     named = {"first": format_instant(newest - 4 * INTERVAL), "end": format_instant(newest + 20 * INTERVAL)}
     order = {name: named.get(value, value) for name, value in order.items()}
-    with sole_daemon(path), DashboardServer(lambda: LocalHome(path), port=0, clock=clock) as server:
+    with sole_daemon(path, UP), DashboardServer(lambda: LocalHome(path), port=0, clock=clock) as server:
         client = Client(server.url, now, path)
         preview = client.post("/api/v1/backfill", {**order, "dryRun": True})
         clock.moment += timedelta(minutes=1)
@@ -658,7 +658,7 @@ def test_a_target_that_the_configuration_no_longer_has_is_not_missed(tmp_path: P
     path = build_home(tmp_path / "kizami.db", now)
     listed = Config((Target(name=CALLS, enabled=False),))
     configured = LoadedConfig(listed, Path("kizami.toml"))
-    with sole_daemon(path), DashboardServer(lambda: LocalHome(path, lambda: configured), port=0) as server:
+    with sole_daemon(path, UP), DashboardServer(lambda: LocalHome(path, lambda: configured), port=0) as server:
         items = requests.get(f"{server.url}/api/v1/targets", timeout=90).json()["items"]
         assert {item["metricName"]: item["condition"] for item in items} == {CALLS: "disabled", ORDERS: "removed"}
         status = requests.get(f"{server.url}/api/v1/status", timeout=90).json()

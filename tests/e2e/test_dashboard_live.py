@@ -18,7 +18,7 @@ import requests
 
 from kizami.core.epoch import to_ms, to_seconds
 from kizami.home.snapshot import take_snapshot
-from kizami.local.daemon_lock import sole_daemon
+from kizami.local.daemon_lock import UP, sole_daemon
 from kizami.local.home import LocalHome
 from kizami.local.store import statements
 from kizami.local.store.database import open_database, transaction
@@ -72,7 +72,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
     clock = FixedClock(this_slot())
     path = build_home(tmp_path / "kizami.db", clock.now())
     CountingSource.looks = 0
-    with sole_daemon(path), DashboardServer(lambda: CountingSource(path), port=0, clock=clock) as server:
+    with sole_daemon(path, UP), DashboardServer(lambda: CountingSource(path), port=0, clock=clock) as server:
         yield Home(server, path, clock)
 
 

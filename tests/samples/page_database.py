@@ -11,7 +11,7 @@ from pathlib import Path
 from kizami.core.epoch import to_ms, to_seconds
 from kizami.core.slots import floor_to_slot
 from kizami.core.targets.target import Target
-from kizami.local.daemon_lock import sole_daemon
+from kizami.local.daemon_lock import UP, sole_daemon
 from kizami.local.home import LocalHome
 from kizami.local.store import statements
 from kizami.local.store.database import open_database, transaction
@@ -123,7 +123,7 @@ def _row(metric_id: int, target: Target, slot: datetime) -> StoredRow:
 @contextmanager
 def served(path: Path, now: datetime) -> Iterator[DashboardServer]:
     """The dashboard over the database, at a moment that stands still, as if a daemon were running on it."""
-    with sole_daemon(path), DashboardServer(lambda: LocalHome(path), port=0, clock=FixedClock(now)) as server:
+    with sole_daemon(path, UP), DashboardServer(lambda: LocalHome(path), port=0, clock=FixedClock(now)) as server:
         yield server
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kizami.cli.options import config_option, database_option
+from kizami.cli.terminal.printing import say
 from kizami.core.errors import ConfigurationError
 from kizami.core.targets.target import Target
 from kizami.home.port import Home
@@ -42,11 +43,15 @@ class HomeOptions:
     table: str | None = None
     stack: str | None = None
 
-    def opened(self) -> AbstractContextManager[Home]:
-        """The home for a verb, for the length of a `with`."""
+    def opened(self, *, quiet: bool = False) -> AbstractContextManager[Home]:
+        """The home for a verb, for the length of a `with`; it is said if a running daemon polls something else."""
         if self.backend == "aws":
             return closing(_aws_home(self))
-        return closing(local_opener(self.database, load_config(self.config), actor=_actor())())
+        settings = load_config(self.config)
+        home = local_opener(self.database, FollowedConfig(settings), actor=_actor())()
+        if not quiet:
+            say_difference(self.database, settings)
+        return closing(home)
 
     def opener(self) -> tuple[OpenHome, float | None]:
         """What opens the home for a page, and how often an open page looks at it, if not as often as usual."""
@@ -55,7 +60,9 @@ class HomeOptions:
 
             home = _aws_home_of_page(self)
             return lambda: home, LOOK_SECONDS
-        return local_opener(self.database, load_config(self.config), batch_zone(), PAGE), None
+        settings = load_config(self.config)
+        say_difference(self.database, settings)
+        return local_opener(self.database, FollowedConfig(settings), batch_zone(), PAGE), None
 
     @property
     def places(self) -> FoundPlaces:
@@ -67,20 +74,31 @@ class HomeOptions:
 
 
 def local_opener(
-    database: Path, settings: LoadedConfig, zone: tzinfo | None = None, actor: str = ""
+    database: Path, configured: Callable[[], LoadedConfig], zone: tzinfo | None = None, actor: str = ""
 ) -> Callable[[], LocalHome]:
-    """What opens the home of a database; it follows the configuration file as that changes.
+    """What opens the home of a database; `configured` is asked again and again, for the file may change.
 
     What is ordered there is kept as done by `actor`.
     """
     from kizami.cli.engine_options import options_of_environment
     from kizami.local.home import LocalHome
 
-    configured = FollowedConfig(settings)
+    settings = configured()
     options = {} if database == DEFAULT_DATABASE else {"--database": str(database)}
     if settings.path not in (None, DEFAULT_CONFIG):
         options["--config"] = str(settings.path)
     return lambda: LocalHome(database, configured, options, zone=zone, limits=options_of_environment, actor=actor)
+
+
+def say_difference(database: Path, settings: LoadedConfig) -> str | None:
+    """One line, also on stderr, if the daemon that runs on the database polls something else than is set here."""
+    from kizami.local.daemon_lock import find_daemon
+    from kizami.local.running_config import difference
+
+    told = difference(find_daemon(database), settings)
+    if told:
+        say(f"warning: {told}")
+    return told
 
 
 def _actor() -> str:

@@ -22,7 +22,7 @@ def _complete(context: click.Context, argument: click.Parameter, incomplete: str
         return []  # nobody waits for a network while typing
     options = HomeOptions(context.params.get("config"), context.params.get("database") or DEFAULT_DATABASE)
     try:
-        with options.opened() as home:
+        with options.opened(quiet=True) as home:
             return [name for name in home.names() if name.startswith(incomplete)]
     except KizamiError:
         return []  # nothing to suggest; the verb itself will say why

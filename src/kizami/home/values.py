@@ -40,11 +40,15 @@ class BackupState:
 
 @dataclass(frozen=True, slots=True)
 class DaemonState:
-    """The process that collects on one machine, `kizami up`; without a pid none runs. `trouble` is for the eye."""
+    """The process that collects on one machine, `kizami up`; without a pid none runs. `trouble` is for the eye.
+
+    `difference` says so if the process polls something else than the configuration that is read here.
+    """
 
     pid: int | None
     trouble: str | None = None
     backups: BackupState | None = None
+    difference: str | None = None
 
     @property
     def is_running(self) -> bool:

@@ -5,6 +5,7 @@
                                                     └─▶ store/ (the file: queue, records, dead letters)
                 └─▶ copies/ (backups, on schedule; `kizami backup` and `restore` too)
 `kizami up` ─▶ alerts/ (looks for what is wrong, keeps it, has it delivered)
+daemon_lock (its file) ─▶ running_config: what the daemon polls, compared with the file that a verb or page reads
 cli/, web/ ─▶ home (the port kizami/home/port.py over the file) ─▶ known_targets (what is polled), store/
 `kizami backfill` ─▶ queue_worker: who collects, the daemon that runs or engine/drain in this process
 """

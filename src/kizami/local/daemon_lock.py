@@ -1,33 +1,39 @@
 """One process works on a database: a lock that the system drops when its holder dies, however it dies.
 
-`kizami up`, `kizami backfill` without a daemon, and `kizami restore` take it; the file says which of them has it.
+`kizami up`, `kizami backfill` without a daemon, and `kizami restore` take it; the file says which of them has it
+and, in a second line, what `kizami up` polls.
 """
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from kizami.core.errors import StoreError
 from kizami.local.store.database import beside, mode_of
 
 _ENDING = "-lock"
 _PATIENCE_SECONDS = 0.05
-_LONGEST_ENTRY = 100
+_MOST_BYTES = 65_536
 
 UP, BACKFILL, RESTORE = "kizami up", "kizami backfill", "kizami restore"
 
+About = Mapping[str, str | None]
 
-class Holder(NamedTuple):
-    """The process that holds the lock; 0 or "" for what the lock file does not say."""
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that holds the lock, and what it says of itself; 0 or "" where the lock file says nothing."""
 
     pid: int
     command: str
+    about: About | None = None
 
     def __str__(self) -> str:
         return f"{f'`{self.command}`' if self.command else 'a process'} (pid {self.pid or 'unknown'})"
@@ -42,8 +48,30 @@ class AlreadyRunning(StoreError):
         super().__init__(f"{database}: {holder} already works on it; {what}")
 
 
+class DaemonLock:
+    """The lock while it is held."""
+
+    def __init__(self, handle: int, command: str) -> None:
+        self._handle = handle
+        self._holder = f"{os.getpid()} {command}\n"
+        self._told: About | None = None
+        self._write(self._holder)
+
+    def tell(self, about: About) -> None:
+        """Let other processes read this for as long as the lock is held."""
+        if about != self._told:
+            self._told = about
+            self._write(f"{self._holder}{json.dumps(about)}\n")
+
+    def _write(self, text: str) -> None:
+        content = text.encode()
+        # A longer text than before is there at once; the rest of a longer one before it follows the second line.
+        os.pwrite(self._handle, content, 0)
+        os.ftruncate(self._handle, len(content))
+
+
 @contextmanager
-def sole_daemon(database: Path, command: str) -> Iterator[None]:
+def sole_daemon(database: Path, command: str) -> Iterator[DaemonLock]:
     """Hold the daemon's lock of `database` for the length of a `with`; AlreadyRunning names the one that has it.
 
     `command` is the name under which other processes report it. The file beside the database stays: removing it
@@ -52,8 +80,7 @@ def sole_daemon(database: Path, command: str) -> Iterator[None]:
     with open_lock_file(database, _ENDING) as handle:
         _lock(handle, database)
         os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()} {command}\n".encode(), 0)
-        yield
+        yield DaemonLock(handle, command)
 
 
 @contextmanager
@@ -88,15 +115,20 @@ def lock_holder(database: Path) -> Holder | None:
         os.close(handle)
 
 
-def daemon_pid(database: Path) -> int | None:
-    """The process of the `kizami up` that works on `database`, if there is one."""
+def find_daemon(database: Path) -> Holder | None:
+    """The `kizami up` that works on `database`, if there is one."""
     holder = lock_holder(database)
-    return holder.pid or None if holder and holder.command == UP else None
+    return holder if holder and holder.command == UP else None
 
 
 def _holder(handle: int) -> Holder:
-    pid, _, command = os.pread(handle, _LONGEST_ENTRY, 0).decode("ascii", "replace").strip().partition(" ")
-    return Holder(int(pid) if pid.isdecimal() else 0, command)
+    first, _, rest = os.pread(handle, _MOST_BYTES, 0).decode("utf-8", "replace").partition("\n")
+    pid, _, command = first.strip().partition(" ")
+    try:
+        about = json.loads(rest.partition("\n")[0])
+    except ValueError:  # nothing yet, or half of it
+        about = None
+    return Holder(int(pid) if pid.isdecimal() else 0, command, about if isinstance(about, dict) else None)
 
 
 def _lock(handle: int, database: Path) -> None:

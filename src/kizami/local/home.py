@@ -40,9 +40,10 @@ from kizami.home.values import (
     trouble_of,
 )
 from kizami.local.copies.backup_report import read_report
-from kizami.local.daemon_lock import daemon_pid
+from kizami.local.daemon_lock import find_daemon
 from kizami.local.engine.options import Options
 from kizami.local.known_targets import TargetCatalogue, TargetSources
+from kizami.local.running_config import difference
 from kizami.local.store.backfill_queue import BackfillQueue
 from kizami.local.store.blocks import hurry_blocks
 from kizami.local.store.buckets import read_buckets, read_counts, read_figures, read_newest_counts, read_totals
@@ -340,7 +341,9 @@ class LocalHome:
         backups = read_report(self._path)
         failed = f"backups fail: {backups.reason}" if backups and backups.reason else ""
         trouble = "; ".join(filter(None, (describe_large_log(self._path), failed)))
-        return DaemonState(daemon_pid(self._path), trouble or None, backups)
+        daemon = find_daemon(self._path)
+        pid = daemon.pid or None if daemon else None
+        return DaemonState(pid, trouble or None, backups, difference(daemon, self._configured()))
 
     def close(self) -> None:
         self._resources.close()

@@ -127,7 +127,7 @@ def _summary_lines(status: Status) -> list[str]:
         *_line("verdict", _verdict_text(overview, verdict), _COLOURS[verdict.level]),
         *(_line("daemon", _daemon_text(daemon), None if daemon.is_running else "yellow") if daemon else []),
         *(_line("backups", _backups_text(backups, overview.now)) if backups else []),
-        *_line("coverage", _overall_coverage_text(overview)),
+        *_line("coverage", _overall_coverage_text(overview, daemon)),
         *_line("missing", f"{plural(overview.gap_slots, 'slot')} of the last day"),
         *_line("lateness", lateness),
         *_line("queue", _queue_text(queue)),
@@ -186,8 +186,9 @@ def _trouble_text(alike: Sequence[TargetStatus], missing: int, now: datetime) ->
     return first.level, f"{', '.join(names[:_NAMED])}{more}: {', '.join(facts)}{cause}"
 
 
-def _overall_coverage_text(overview: Overview) -> str:
-    if overview.first_tick is None:
+def _overall_coverage_text(overview: Overview, daemon: DaemonState | None) -> str:
+    is_down = daemon is not None and not daemon.is_running
+    if overview.first_tick is None or is_down:
         return f"{_coverage_text(overview.hour)} of the last hour, {_coverage_text(overview.day)} of the last day"
     ahead = overview.first_tick - overview.now
     if ahead > timedelta():
@@ -197,7 +198,7 @@ def _overall_coverage_text(overview: Overview) -> str:
 
 def _daemon_text(daemon: DaemonState) -> str:
     state = f"running (pid {daemon.pid})" if daemon.is_running else "not running; `kizami up` starts it"
-    return f"{state}; {daemon.trouble}" if daemon.trouble else state
+    return "; ".join(filter(None, (state, daemon.trouble, daemon.difference)))
 
 
 def _backups_text(backups: BackupState, now: datetime) -> str:

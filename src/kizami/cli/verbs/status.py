@@ -109,7 +109,12 @@ def status_fields(status: Status) -> dict[str, Any]:
 
 
 def _daemon_fields(daemon: DaemonState) -> dict[str, Any]:
-    fields = {"running": daemon.is_running, "pid": daemon.pid, "trouble": daemon.trouble}
+    fields = {
+        "running": daemon.is_running,
+        "pid": daemon.pid,
+        "trouble": daemon.trouble,
+        "difference": daemon.difference,
+    }
     backups = daemon.backups
     if backups is None:
         return {**fields, "backups": None}

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from kizami.cli.options import config_option
+from kizami.cli.homes import say_difference
+from kizami.cli.options import config_option, database_option
 from kizami.cli.terminal.printing import age_text, json_option, plural, print_json, say
 from kizami.cli.terminal.tables import print_table
 from kizami.core.targets.description import target_fields
@@ -27,7 +28,8 @@ _COLUMNS = (
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of kizami.toml instead, for editors.")
 @json_option
 @config_option
-def command(schema: bool, as_json: bool, config: Path | None) -> None:
+@database_option
+def command(schema: bool, as_json: bool, config: Path | None, database: Path) -> None:
     """Check the configuration and list its targets.
 
     A mistake in it is one line that names the place, and exit code 3. Headers are shown by name and by
@@ -37,9 +39,11 @@ def command(schema: bool, as_json: bool, config: Path | None) -> None:
         click.echo(read_schema(), nl=False)
         return
     settings = load_config(config)
+    difference = say_difference(database, settings)
     if as_json:
         path = str(settings.path) if settings.path else None
-        print_json({"config": path, "targets": list(map(target_fields, settings.config.targets))})
+        targets = list(map(target_fields, settings.config.targets))
+        print_json({"config": path, "difference": difference, "targets": targets})
     else:
         print_table(_COLUMNS, [_row(target) for target in settings.config.targets])
     place = f"in {settings.path}" if settings.path else "without a file: the mock API"

@@ -32,15 +32,16 @@ from kizami.core.logs import use_logs
 from kizami.core.targets.target import MOCK_API_URL, Target
 from kizami.local.alerts.watch import AlertWatch
 from kizami.local.copies.scheduled_backups import ScheduledBackups
-from kizami.local.daemon_lock import UP, sole_daemon
+from kizami.local.daemon_lock import UP, DaemonLock, sole_daemon
 from kizami.local.engine.loop import Engine
 from kizami.local.engine.options import Options
 from kizami.local.engine.writer import when_unlocked
+from kizami.local.running_config import running_config
 from kizami.local.store.database import require_intact
 from kizami.local.store.pauses import PauseWatch
 from kizami.mock_api.service import MockService, is_needed, mock_service
 from kizami.platform.clock import SystemClock
-from kizami.platform.config_file import LoadedConfig, load_config
+from kizami.platform.config_file import load_config
 from kizami.platform.config_watch import ConfigWatch
 from kizami.web import DEFAULT_HOST, DEFAULT_PORT
 
@@ -83,8 +84,9 @@ def command(
 ) -> int:
     """Poll the targets of kizami.toml and keep one record for every slot in one SQLite file.
 
-    Without a file it polls the mock API, which it serves on port 3000. What was missed while it did not run
-    is caught up with. Ctrl-C stops it; SIGHUP, or saving the file, makes it read the file again.
+    Without a file it polls the mock API, which it serves on port 3000, until there is a ./kizami.toml. What was
+    missed while it did not run is caught up with. Ctrl-C stops it; SIGHUP, or saving the file, makes it read the
+    file again.
     """
     if _is_told_to_end():
         return _ending_code(EARLY_SIGNALS)
@@ -93,21 +95,63 @@ def command(
     settings = load_config(config)
     targets = settings.config.enabled_targets
     with ExitStack() as stack:
-        stack.enter_context(sole_daemon(database, UP))
+        lock = stack.enter_context(sole_daemon(database, UP))
         when_unlocked(lambda: require_intact(database), database, _is_told_to_end)
         if mock or (mock is None and is_needed(settings.config)):
             _serve_mock(stack)
         _warn_of_early_asking(targets)
+        watch = ConfigWatch(settings)
         if dashboard:
-            _serve_dashboard(stack, database, settings, PagePlace(host, dashboard_port, access))
-        alerts = _watch(stack, database, settings)
+            _serve_dashboard(stack, database, watch, PagePlace(host, dashboard_port, access))
+        alerts = _watch(stack, database, watch)
         use_beside = _run_beside(stack, database, backups, alerts)
-        return _run(stack, settings, database, Options(**options), rows, use_beside, alerts)
+        following = Following(watch, lock, use_beside)
+        return _run(stack, following, database, Options(**options), rows, alerts)
 
 
-def _watch(stack: ExitStack, database: Path, settings: LoadedConfig) -> AlertWatch:
+class Following:
+    """What goes by the configuration besides the polls; called on the thread that reads it."""
+
+    def __init__(self, watch: ConfigWatch, lock: DaemonLock, use_beside: Callable[[Config], None]) -> None:
+        self.watch = watch
+        self._lock = lock
+        self._use_beside = use_beside
+        self._keep: Callable[[Config], None] = lambda config: None
+
+    def begin(self) -> None:
+        """Go by the configuration of the start."""
+        self._use_beside(self.watch.in_force.config)
+        self._tell()
+
+    def pausing(self, pauses: PauseWatch) -> Callable[[], Config | None]:
+        """What the engine asks for news."""
+        self._keep = pauses.keep
+
+        def new_config() -> Config | None:
+            config = pauses.new_config()
+            self._tell()
+            return config
+
+        return new_config
+
+    def settled(self, refusal: str | None) -> None:
+        """The last news is in force, or refused."""
+        if refusal is None:
+            self.watch.accept()
+            self._use_beside(self.watch.in_force.config)
+        else:
+            self.watch.refuse(refusal)
+            self._keep(self.watch.in_force.config)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Let the verbs and the page know what is polled."""
+        self._lock.tell(running_config(self.watch))
+
+
+def _watch(stack: ExitStack, database: Path, watch: ConfigWatch) -> AlertWatch:
     """Who looks for what is wrong, and keeps what happens, the end of the daemon included."""
-    alerts = AlertWatch(database, local_opener(database, settings, batch_zone()), SystemClock())
+    alerts = AlertWatch(database, local_opener(database, lambda: watch.in_force, batch_zone()), SystemClock())
     log = logging.getLogger("kizami")
     log.addHandler(alerts.events)
     stack.callback(alerts.close)
@@ -134,26 +178,21 @@ def _run_beside(
 
 def _run(
     stack: ExitStack,
-    settings: LoadedConfig,
+    following: Following,
     database: Path,
     options: Options,
     rows: bool,
-    use_beside: Callable[[Config], None],
     alerts: AlertWatch,
 ) -> int:
-    watch = ConfigWatch(settings)
-    pauses = PauseWatch(database, settings.config, watch.new_config)
+    watch = following.watch
+    pauses = PauseWatch(database, watch.in_force.config, watch.new_config)
     stack.callback(pauses.close)
-
-    def new_config() -> Config | None:
-        config = pauses.new_config()
-        if config is not None:
-            use_beside(config)
-        return config
-
     sys.setswitchinterval(_SWITCH_SECONDS)
+    new_config, settled = following.pausing(pauses), following.settled
     engine = when_unlocked(
-        lambda: Engine(database, options, SystemClock(), new_config=new_config), database, _is_told_to_end
+        lambda: Engine(database, options, SystemClock(), new_config=new_config, settled=settled),
+        database,
+        _is_told_to_end,
     )
     stack.enter_context(run_summary(database, engine))
     noted = _obey_signals(engine, watch)
@@ -169,14 +208,14 @@ def _run(
         "polling; Ctrl-C stops",
         extra={
             "event": "daemon.started",
-            "targets": len(settings.config.enabled_targets),
+            "targets": len(watch.in_force.config.enabled_targets),
             "database": str(database),
         },
     )
     logging.getLogger("kizami.aggregation.batch").setLevel(
         logging.ERROR
     )  # each user is a line; the outcome is told
-    use_beside(settings.config)
+    following.begin()
     alerts.unwritable = lambda: engine.unwritable
     alerts.start()
     engine.run(pauses.config)
@@ -226,10 +265,10 @@ class PagePlace:
     access: OpenAccess
 
 
-def _serve_dashboard(stack: ExitStack, database: Path, settings: LoadedConfig, page: PagePlace) -> None:
+def _serve_dashboard(stack: ExitStack, database: Path, watch: ConfigWatch, page: PagePlace) -> None:
     from kizami.web.server import DashboardServer
 
-    open_home = local_opener(database, settings, batch_zone(), PAGE)
+    open_home = local_opener(database, lambda: watch.in_force, batch_zone(), PAGE)
     port = DEFAULT_PORT if page.port is None else page.port
     server = DashboardServer(open_home, page.host, port, access=page.access(page.host))
     try:

@@ -41,6 +41,7 @@ from kizami.web.wall.orders import Order
 # Parts of each page that are renewed on their own; the id of each is the id of its element.
 WALL_PARTS = {
     "verdict": "verdict.html",
+    "config-note": "config_note.html",
     "incidents": "incidents.html",
     "orders": "orders.html",
     "episodes": "episodes.html",
@@ -52,6 +53,7 @@ WALL_PARTS = {
 TARGET_PARTS = {
     "target-head": "target_head.html",
     "verdict": "verdict.html",
+    "config-note": "config_note.html",
     "incidents": "incidents.html",
     "orders": "orders.html",
     "chart-head": "chart_head.html",

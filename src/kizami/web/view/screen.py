@@ -70,6 +70,7 @@ class Screen:
     orders: Sequence[Order] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     news: IncidentNews = NO_NEWS
+    difference: str | None = None  # between what the daemon polls and what is configured
 
     @property
     def now(self) -> datetime:
@@ -241,8 +242,10 @@ def look(
     target's first slot must be the true one.
     """
     now, about = snapshot.overview.now, (home.command_options, home.can_pause)
+    daemon = home.daemon()
+    difference = daemon.difference if daemon else None
     if view.metric is None:
-        return Screen(view, *about, snapshot, None, orders=orders, news=news)
+        return Screen(view, *about, snapshot, None, orders=orders, news=news, difference=difference)
     status = snapshot.target(view.metric)
     if opens or view.held_at:
         (target,) = home.targets([view.metric])
@@ -253,7 +256,8 @@ def look(
     rows = rows_of(cells_between(target, start, end, details, now), row_length(target.interval_seconds))
     tail = read_chart(home, target, _tail(view, target, now), now)
     own = [order for order in orders if target.name in order.metrics]
-    return Screen(view, *about, snapshot, status, tuple(rows), tail, own, home.settings(target.name), news)
+    settings = home.settings(target.name)
+    return Screen(view, *about, snapshot, status, tuple(rows), tail, own, settings, news, difference)
 
 
 def _grid_bounds(view: View, status: TargetStatus | None, now: datetime) -> tuple[datetime, datetime]:

@@ -16,7 +16,7 @@ import pytest
 
 from kizami.cli.exit_codes import CHECK_FAILED, CONFIGURATION, FAILURE, OK, USAGE
 from kizami.cli.terminal.tables import cell_width
-from kizami.local.daemon_lock import sole_daemon
+from kizami.local.daemon_lock import UP, sole_daemon
 from kizami.platform.clock import SystemClock
 from programs.command import Command
 from samples.database import T0, at, bury_slots, make_database, queue_slots
@@ -176,7 +176,7 @@ class TestStatus:
     @pytest.fixture(autouse=True)
     def daemon(self, kizami: Command) -> Iterator[None]:
         """As if one were running on the database."""
-        with sole_daemon(Path("kizami.db")):
+        with sole_daemon(Path("kizami.db"), UP):
             yield
 
     def test_a_person_sees_metrics_then_what_they_share(self, kizami: Command) -> None:
@@ -241,7 +241,8 @@ class TestStatus:
             document["metrics"][0].items()
             >= {"condition": "silent", "level": "bad", "since": worst["since"]}.items()
         )
-        assert document["daemon"] == {"running": True, "pid": os.getpid(), "trouble": None, "backups": None}
+        running = {"running": True, "pid": os.getpid(), "trouble": None, "difference": None, "backups": None}
+        assert document["daemon"] == running
         assert document["queue"] == {"waiting": 0, "planned": 0, "inFlight": 0, "oldestAgeSeconds": 0.0}
 
     def test_what_is_paused_or_no_longer_configured_is_not_expected(self, kizami: Command) -> None:
