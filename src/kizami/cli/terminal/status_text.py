@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from math import ceil
+from typing import NamedTuple
 
 from kizami.cli.terminal.colours import Colour, coloured
 from kizami.cli.terminal.printing import age_text, completeness_text, instant_text, percent_text, plural
@@ -154,16 +155,16 @@ def _line(name: str, words: str, colour: Colour | None = None) -> list[str]:
 def _trouble_lines(status: Status, missing: Mapping[str, int], show_all: bool) -> list[str]:
     """What is wrong with targets and since when, the worst first; targets that fail alike share a line.
 
-    A stop is in the verdict.
+    A stop is in the verdict; a target that was blocked when it came is still listed, with its cause.
     """
-    alike: dict[tuple[object, ...], list[TargetStatus]] = {}
+    alike: dict[_Fault, list[TargetStatus]] = {}
     for each in status.targets:
-        if each.condition in _TOLD or (each.condition is TargetCondition.INCOMPLETE and each.cause):
-            alike.setdefault((each.condition, each.since, each.cause), []).append(each)
+        if fault := _fault_of(each):
+            alike.setdefault(fault, []).append(each)
     now = status.health.overview.now
     shown = [
-        _trouble_text(each, sum(missing[one.target.name] for one in each), now)
-        for each in islice(alike.values(), None if show_all else SHOWN)
+        _trouble_text(fault, each, sum(missing[one.target.name] for one in each), now)
+        for fault, each in islice(alike.items(), None if show_all else SHOWN)
     ]
     lines = [line for level, text in shown for line in _line("failing", text, _COLOURS[level])]
     if len(shown) < len(alike):
@@ -171,18 +172,33 @@ def _trouble_lines(status: Status, missing: Mapping[str, int], show_all: bool) -
     return lines
 
 
-_TOLD = (TargetCondition.SILENT, TargetCondition.BLOCKED, TargetCondition.LATE)
+class _Fault(NamedTuple):
+    condition: TargetCondition
+    since: datetime | None
+    cause: str
 
 
-def _trouble_text(alike: Sequence[TargetStatus], missing: int, now: datetime) -> tuple[Level, str]:
+def _fault_of(each: TargetStatus) -> _Fault | None:
+    match each.condition:
+        case TargetCondition.SILENT | TargetCondition.LATE | TargetCondition.BLOCKED:
+            return _Fault(each.condition, each.since, each.cause)
+        case TargetCondition.INCOMPLETE if each.cause:
+            return _Fault(each.condition, each.since, each.cause)
+        case TargetCondition.STOPPED if each.trouble and each.trouble.is_blocked:
+            return _Fault(TargetCondition.BLOCKED, each.trouble.blocked_since, each.trouble.error)
+    return None
+
+
+def _trouble_text(fault: _Fault, alike: Sequence[TargetStatus], missing: int, now: datetime) -> tuple[Level, str]:
     first, names = alike[0], [each.target.name for each in alike]
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    facts = [first.condition.value + (f" since {instant_text(first.since)}" if first.since else "")]
-    if first.trouble and first.trouble.next_probe and first.condition is TargetCondition.BLOCKED:
-        ahead = first.trouble.next_probe - now
-        facts.append(f"probed again in {age_text(ahead)}" if ahead > timedelta() else "being probed")
+    facts = [fault.condition.value + (f" since {instant_text(fault.since)}" if fault.since else "")]
+    if fault.condition is TargetCondition.BLOCKED:
+        if first.trouble and first.trouble.next_probe and first.condition is TargetCondition.BLOCKED:
+            ahead = first.trouble.next_probe - now
+            facts.append(f"probed again in {age_text(ahead)}" if ahead > timedelta() else "being probed")
         facts.append(f"{plural(missing, 'slot')} wait")
-    cause = f": {first.cause}" if first.cause else ""
+    cause = f": {fault.cause}" if fault.cause else ""
     return first.level, f"{', '.join(names[:_NAMED])}{more}: {', '.join(facts)}{cause}"
 
 
