@@ -48,7 +48,11 @@ def read_config(path: Path) -> Config:
 
 def read_config_file(path: Path) -> LoadedConfig:
     """The same, with the version of the file that says so."""
-    content, stamp = read_content(path)
+    return parse_content(path, *read_content(path))
+
+
+def parse_content(path: Path, content: bytes, stamp: Stamp) -> LoadedConfig:
+    """What a file with this content says, else ConfigurationError with the place in it."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:

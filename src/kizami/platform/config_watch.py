@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from kizami.core.config import Config
 from kizami.core.errors import ConfigurationError
-from kizami.platform.config_file import DEFAULT_CONFIG, LoadedConfig, read_config_file
+from kizami.platform.config_file import DEFAULT_CONFIG, LoadedConfig, parse_content, read_content
 from kizami.platform.user_files import Stamp, stamp_of
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,9 @@ class ConfigWatch:
             return None
         self._stamp, self._asked = stamp, False
         if stamp is not None:
-            self._newest = read_config_file(self.path)
+            self._stamp = _UNKNOWN  # what cannot be read is tried again at each look
+            content, self._stamp = read_content(self.path)
+            self._newest = parse_content(self.path, content, self._stamp)
         elif self.in_force.path is None:
             self._newest = self.in_force  # there is still no file
         else:

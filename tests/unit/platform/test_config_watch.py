@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -135,6 +137,28 @@ def test_what_the_daemon_refuses_leaves_what_is_in_force(tmp_path: Path) -> None
     watch.refuse("a secret is not set")
     watch.accept()  # of a pause, say, which comes with the old configuration
     assert (watch.in_force, watch.refusal) == (settings, "a secret is not set")
+
+
+def test_a_file_that_may_not_be_read_is_tried_again_though_it_looks_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "kizami.toml"
+    write_target(path, "calls")
+    watch = ConfigWatch(load_config(path))
+    write_target(path, "orders")
+    monkeypatch.setattr(user_files, "_require_file", refuse)
+    for _ in range(5):
+        assert watch.new_config() is None
+    (line,) = caplog.records
+    assert vars(line)["reason"] == f"{path}: cannot be read: Permission denied"
+    monkeypatch.undo()
+    news = watch.new_config()
+    assert news is not None
+    assert news.targets[0].name == "orders"
+
+
+def refuse(handle: int, limit: int) -> None:
+    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def test_a_file_on_a_mount_that_hangs_is_refused_once_and_read_when_it_answers(
