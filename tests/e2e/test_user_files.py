@@ -199,14 +199,15 @@ class TestAMountThatHangs:
             FaultServer(faults.status(401)) as refusing,
         ):
             headers = {"Authorization": f"file:{mounted}/token"}
-            (here / "kizami.toml").write_text(
-                toml([target(server, "a"), target(refusing, "b", headers=headers, timeout=2)])
-            )
+            targets = [target(server, "a"), target(refusing, "b", headers=headers, timeout=2)]
+            (here / "kizami.toml").write_text(toml(targets))
             with Daemon(here) as daemon:
                 daemon.wait_for_rows(1)
                 mount.hang()
                 wait_for_later(daemon, "a")
                 daemon.wait_for_event("target.blocked")
+                write_whole(here / "kizami.toml", toml([*targets, target(server, "c")]))
+                wait_for(lambda: slots_of(daemon.rows, "c"), "rows of a target that is added meanwhile")
                 assert stops_soon(daemon)
 
     def test_at_the_start_it_can_be_stopped_and_is_a_mistake_in_the_end(self, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ _WAITING_SECONDS = 300.0  # what a host may have waiting is so much of its polls
 _MOST_WAITING_SECONDS = 3600.0
 _QUANTUM_MS = 20  # polls due within one quantum leave together: fewer wake-ups, less CPU a poll
 _LOOK_SECONDS = 1.0
+_REPEAT_SECONDS = 10.0  # the same refusal is logged no more often
 _CLOSE_SECONDS = 0.5  # whatever hangs ends with the process
 
 logger = logging.getLogger(__name__)
@@ -100,7 +101,9 @@ class TargetLoader:
         self._before: Mapping[int, ActiveTarget] = {}
         self._postponed: Config | None = None  # it could not be applied while nothing could be written
         self._loaded: deque[LoadedTargets | KizamiError] = deque()
+        self._refused = "", -math.inf  # why, and when
         self._stopping = False
+        self._machine = machine
         self._news = machine.signal()
         self._has_loaded = machine.signal()
         self._thread = machine.thread(self._run, "kizami-config")
@@ -170,6 +173,9 @@ class TargetLoader:
                 )
         except KizamiError as error:
             self._settled(str(error))
+            before, self._refused = self._refused, (str(error), self._machine.monotonic())
+            if before[0] == self._refused[0] and self._refused[1] - before[1] < _REPEAT_SECONDS:
+                return  # a pause is tried again each second
             logger.error(
                 "the new configuration is refused; the old one goes on",
                 extra={"event": "config.refused", "reason": str(error)},

@@ -38,6 +38,18 @@ class SecretValues:
         self._kept: dict[SecretReference, _Kept] = {}
         self._told: set[SecretReference] = set()
 
+    def use(self, reference: SecretReference, place: str) -> str:
+        """The secret as it is now, or as it was read last; ConfigurationError if it was never read."""
+        try:
+            value = self.read(reference, place)
+        except ConfigurationError as error:
+            if reference not in self._kept:
+                raise
+            self._tell(reference, error)
+            return self.value(reference)
+        self._told.discard(reference)
+        return value
+
     def read(self, reference: SecretReference, place: str) -> str:
         """The secret as it is now, else ConfigurationError that names the place and the reference."""
         (stamp,) = _stamps([reference])  # before it is read: a change meanwhile is noticed later

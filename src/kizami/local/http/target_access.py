@@ -70,7 +70,7 @@ class AccessReader:
         }
         for reference, place in sent.items():
             if reference not in known.secrets:
-                self._secrets.read(reference, f"{target.name}: {place}")
+                self._secrets.use(reference, f"{target.name}: {place}")
                 known.secrets.add(reference)
         profile = self._profile(target, known)
         secrets = sent_secrets(target, self._secrets)
@@ -98,7 +98,7 @@ class AccessReader:
 
     def _proxy(self, stated: str | SecretReference, name: str) -> Proxy:
         place = f"{name}: proxy"
-        url = stated if isinstance(stated, str) else self._secrets.read(stated, place)
+        url = stated if isinstance(stated, str) else self._secrets.use(stated, place)
         KNOWN.add_proxies({"its_proxy": url})
         try:
             return read_proxy(url)

@@ -40,10 +40,17 @@ class CertificateFiles:
         self._told: set[Tls] = set()
 
     def read(self, tls: Tls, place: str) -> TlsFiles:
-        """The copies, else ConfigurationError that names the setting and what is wrong."""
+        """The copies, or those made last; ConfigurationError that names the setting if there are none yet."""
         stamps = stamps_of(_paths(tls))  # before they are read: a change meanwhile is noticed later
-        files = _copied(tls, place)
+        try:
+            files = _copied(tls, place)
+        except ConfigurationError as error:
+            if tls not in self._seen:
+                raise
+            self._tell(tls, error)
+            return _files(_copies(tls))
         self._seen[tls] = place, stamps
+        self._told.discard(tls)
         return files
 
     def keep(self, used: set[Tls]) -> None:
@@ -81,8 +88,7 @@ def expired(tls: Tls, files: TlsFiles) -> dict[str, str]:
 def _copied(tls: Tls, place: str) -> TlsFiles:
     """New copies in the place of the old ones, once they are seen to be right."""
     texts = {name: _read(pem, f"{place}: {name}") for name, pem in tls.parts().items()}
-    mark = sha256(repr(tls).encode()).hexdigest()[:16]
-    copies = {name: _directory() / f"{mark}-{name.partition('.')[2]}.pem" for name in texts}
+    copies = _copies(tls)
     for name, text in texts.items():
         _write(_new(copies[name]), text, f"{place}: {name}")
     shown = {name: _shown(pem) for name, pem in tls.parts().items()}
@@ -93,8 +99,17 @@ def _copied(tls: Tls, place: str) -> TlsFiles:
         _load_pair(context, {name: _new(path) for name, path in copies.items()}, shown, place)
     for path in copies.values():
         os.replace(_new(path), path)  # whoever connects meanwhile finds the old one
-    found = {name.partition(".")[2]: str(path) for name, path in copies.items()}
-    return TlsFiles(**found)
+    return _files(copies)
+
+
+def _copies(tls: Tls) -> dict[str, Path]:
+    """Where the copies of its parts are."""
+    mark = sha256(repr(tls).encode()).hexdigest()[:16]
+    return {name: _directory() / f"{mark}-{name.partition('.')[2]}.pem" for name in tls.parts()}
+
+
+def _files(copies: Mapping[str, Path]) -> TlsFiles:
+    return TlsFiles(**{name.partition(".")[2]: str(path) for name, path in copies.items()})
 
 
 def _paths(tls: Tls) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,19 @@ class TestFiles:
             token.write_text("third-t0ken")
             look_at_files(requester)
             assert status_of(requester, access) == 401
+
+    def test_a_file_that_is_gone_when_the_targets_are_read_again_leaves_the_last_secret(
+        self, requester: Requester, token: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with self.server("first-t0ken") as server:
+            target = self.target(server, token)
+            access_to(requester, target)
+            token.unlink()
+            assert status_of(requester, access_to(requester, target)) == 200
+            assert [vars(line)["event"] for line in caplog.records] == ["secret.unreadable"]
+        other = replace(target, auth=BearerAuth(SecretReference("file", f"{token}-of-another")))
+        with pytest.raises(ConfigurationError, match="No such file"):
+            requester.read_accesses([other])
 
     def test_what_was_replaced_twice_is_forgotten_and_what_is_in_use_stays_hidden(
         self, requester: Requester, token: Path

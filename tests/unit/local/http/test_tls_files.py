@@ -177,6 +177,29 @@ class TestOwnCertificate:
         assert (vars(line)["event"], vars(line)["setting"]) == ("certificate.expired", "a: tls.cert")
         assert vars(line)["reason"].startswith(f"{old.cert} has expired on ")
 
+    def test_a_new_pair_is_used_once_both_halves_are_there_and_the_old_one_until_then(
+        self, requester: Requester, authority: Authority, pair: Pair, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        old, new = authority.sign("old"), authority.sign("new")
+        tls = Tls(str(authority.file), str(old.cert), str(old.key))
+        with FaultServer(faults.answer(), tls=authority.serve(pair, asks_for_certificate=True)) as server:
+            target = Target(url=server.url, tls=tls)
+            (access,) = accesses = requester.read_accesses([target])
+            requester.note_read(accesses)
+            assert access.profile.tls
+            copies = [Path(path) for path in (access.profile.tls.cert or "", access.profile.tls.key or "")]
+            before = [path.read_bytes() for path in copies]
+            old.cert.write_bytes(new.cert.read_bytes())
+            requester.look_at_files()
+            assert [path.read_bytes() for path in copies] == before
+            (line,) = caplog.records
+            assert vars(line)["reason"].startswith(f"ai_response_count: tls.key: {old.key} is not the key of")
+            assert is_answered(ask(requester, target))  # read again, as for a new configuration
+            old.key.write_bytes(new.key.read_bytes())
+            requester.look_at_files()
+            assert [path.read_bytes() for path in copies] == [new.cert.read_bytes(), new.key.read_bytes()]
+            assert is_answered(ask(requester, target))
+
 
 class TestProxy:
     def test_what_a_target_says_of_its_proxy_is_meant(
