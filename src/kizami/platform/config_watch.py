@@ -55,7 +55,7 @@ class ConfigWatch:
             content, self._stamp = read_content(self.path)
             self._newest = parse_content(self.path, content, self._stamp)
         elif self.in_force.path is None:
-            self._newest = self.in_force  # there is still no file
+            self._newest, self.refusal = self.in_force, None  # there is still, or again, no file
         else:
             raise ConfigurationError(
                 str(self.path), "was removed; put it back, or stop `kizami up` and start it again"

@@ -82,6 +82,11 @@ def test_where_there_is_still_no_file_who_asks_gets_what_is_in_force(
     watch.ask()
     assert watch.new_config() == Config()
     assert watch.new_config() is None
+    (tmp_path / "kizami.toml").write_text("broken")
+    wait_for(lambda: watch.new_config() is None and watch.refusal, "the refusal")
+    (tmp_path / "kizami.toml").unlink()
+    assert watch.new_config() == Config()
+    assert watch.refusal is None
 
 
 def test_a_half_written_file_is_refused_once_it_stays_so_and_taken_when_it_is_whole(
