@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -13,6 +13,7 @@ from kizami.core.access.failures import cause_in
 from kizami.core.coverage import Completeness
 from kizami.home.incidents import HOME, Kind, Member
 
+Clock = Callable[[datetime, datetime], str]  # writes an instant for a message of that moment
 _ABOUT_ITSELF = (Kind.DISK_FULL, Kind.QUEUE_STUCK)
 _MARKS = {MessageState.RECOVERED: "✓", MessageState.TEST: "·"}
 
@@ -32,17 +33,21 @@ def render_text(message: Message, language: str) -> Text:
     return Text(title, "\n".join([title, *_lines(message, WORDS[language])]))
 
 
-def sentence(message: Message, language: str) -> str:
-    """The message in one line: who, what, since when; or when it recovered, and what was filled."""
-    return _title(replace(message, cause=cause_in(message.cause, language)), WORDS[language])
+def sentence(message: Message, language: str, clock: Clock | None = None) -> str:
+    """The message in one line: who, what, since when; or when it recovered, and what was filled.
+
+    `clock` writes its time, else it is in UTC and says so.
+    """
+    message = replace(message, cause=cause_in(message.cause, language))
+    return _title(message, WORDS[language], clock or clock_text)
 
 
-def _title(message: Message, words: Words) -> str:
+def _title(message: Message, words: Words, clock: Clock) -> str:
     if message.state is MessageState.TEST:
         return words["test"]
     if message.state is MessageState.RECOVERED:
-        return _recovery(message, words)
-    what, when = _what(message, words), clock_text(message.since, message.at)
+        return _recovery(message, words, clock)
+    what, when = _what(message, words), clock(message.since, message.at)
     text = words["since"].format(who=_who(message, words), what=what, time=when) + _dead(message, words)
     if message.state is MessageState.REMINDED:
         return words["still"].format(text=text)
@@ -51,8 +56,8 @@ def _title(message: Message, words: Words) -> str:
     return text
 
 
-def _recovery(message: Message, words: Words) -> str:
-    when = clock_text(message.recovered_at or message.at, message.at)
+def _recovery(message: Message, words: Words, clock: Clock) -> str:
+    when = clock(message.recovered_at or message.at, message.at)
     text = words["recovered"].format(who=_who(message, words), time=when)
     if message.slots.expected:
         slots = message.slots

@@ -40,6 +40,7 @@ from kizami.web.wall.watch import Watch
 MAX_NAMED = 5_000
 MAX_SLOTS = 100_000
 MAX_ALL_SLOTS = 1_000_000  # of all targets together
+MAX_PAGE = 2_000
 MAX_SILENCE_MINUTES = 31 * 1440
 
 Body = Mapping[str, Any]
@@ -123,6 +124,8 @@ def _read_page(request: Request) -> Page | None:
     text = request.query_params.get("page")
     if text is None:
         return None
+    if len(text) > MAX_PAGE:
+        raise InvalidInput("page", f"is longer than any page's query: {MAX_PAGE:,} characters")
     query = dict(parse_qsl(text, keep_blank_values=True))
     header = request.headers.get("accept-language", "")
     language = choose_language(query.get("lang"), request.cookies.get("lang"), accept_language=header)

@@ -3,7 +3,7 @@
 import { show } from "./live.js";
 import { goTo, placeOf } from "./renew.js";
 import { viewed } from "./stream.js";
-import { $, clock, say, text, words } from "./text.js";
+import { $, clock, say, text, words, zoned } from "./text.js";
 
 // What a page does when an order has gone out.
 let afterOrder = () => {};
@@ -57,7 +57,7 @@ function listNames(names) {
 let toastTimer;
 
 export function toast(message, failed = false) {
-  $("toast").textContent = message;
+  $("toast").textContent = zoned(message);
   $("toast").classList.toggle("failed", failed);
   clearTimeout(toastTimer);
   toastTimer = setTimeout(() => { $("toast").textContent = ""; }, failed ? 12000 : 6000);

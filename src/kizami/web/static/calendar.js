@@ -6,15 +6,12 @@ import { changed, go } from "./address.js";
 import { onRepaint } from "./frame.js";
 import { connect, onPage } from "./live.js";
 import { metric } from "./stream.js";
-import { $, clock, getJson, instant, isUtc, query, say, text, words } from "./text.js";
+import { $, clock, getJson, instant, instantAt, query, say, text, words, zoned, zoneId } from "./text.js";
 
 const DAYS_AT_ONCE = 7; // of all targets; each is thousands of figures
-const zone = () => (isUtc() ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone);
 
-// The instant at which a day of the reader's zone begins, and the day that an instant is in.
-function midnight(year, month, day) {
-  return isUtc() ? Date.UTC(year, month, day) : new Date(year, month, day).getTime();
-}
+// The instant at which a day of the chosen zone begins, and the day that an instant is in.
+const midnight = (year, month, day) => instantAt(year, month, day);
 const dayOf = (moment) => clock(moment, "full").slice(0, 10);
 
 export const calendar = {
@@ -145,7 +142,7 @@ export const calendar = {
 
   async read(from, to, by, shown, isPainted = true) {
     if (from >= to) return;
-    const about = { ...(metric() ? { metric: metric() } : {}), from: instant(from / 1000), to: instant(Math.ceil(to / 1000)), by, tz: zone() };
+    const about = { ...(metric() ? { metric: metric() } : {}), from: instant(from / 1000), to: instant(Math.ceil(to / 1000)), by, tz: zoneId() };
     const found = await this.attempt(() => getJson(`/api/v1/calendar?${new URLSearchParams(about)}`));
     if (!found || shown !== this.shown) return;
     for (const cell of found.cells) this.cells.set(Date.parse(cell.from) / 1000, cell);
@@ -159,7 +156,7 @@ export const calendar = {
     try {
       return await ask();
     } catch (error) {
-      this.tell(say("calendar", "failed", { reason: error.message }));
+      this.tell(say("calendar", "failed", { reason: zoned(error.message) }));
       return null;
     }
   },

@@ -5,7 +5,7 @@ import { go, changed } from "./address.js";
 import { drawMarks } from "./marks.js";
 import { keepFocus } from "./renew.js";
 import { metric } from "./stream.js";
-import { $, clock, compact, duration, exactly, getJson, instant, isUtc, query, roughly, say, text } from "./text.js";
+import { $, clock, compact, duration, exactly, getJson, instant, isUtc, query, roughly, say, text, zoned, zoneId } from "./text.js";
 
 export const chart = {
   data: null,
@@ -36,7 +36,7 @@ export const chart = {
       if (asked !== location.search) return;
       this.hasFailed = true;
       setTimeout(() => { if (this.hasFailed && asked === location.search) this.load(); }, 3000);
-      $("chart-summary").textContent = $("readout").textContent = say("chart", "failed", { reason: error.message });
+      $("chart-summary").textContent = $("readout").textContent = say("chart", "failed", { reason: zoned(error.message) });
     }
   },
 
@@ -44,7 +44,7 @@ export const chart = {
     const view = query();
     // Without a range, the server chooses one that suits the target's interval.
     const range = this.isLive ? { last: view.get("range") } : { from: view.get("from"), to: view.get("to") };
-    const wanted = { metric: name, ...range, every: view.get("every"), compare: view.get("compare"), tz: isUtc() ? null : Intl.DateTimeFormat().resolvedOptions().timeZone };
+    const wanted = { metric: name, ...range, every: view.get("every"), compare: view.get("compare"), tz: isUtc() ? null : zoneId() };
     return `/api/v1/chart?${new URLSearchParams(Object.entries(wanted).filter(([, value]) => value))}`;
   },
 
@@ -159,7 +159,7 @@ export const chart = {
       width: $("chart").clientWidth,
       height: 260,
       legend: { show: false },
-      tzDate: (seconds) => (isUtc() ? uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC") : new Date(seconds * 1000)),
+      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), isUtc() ? "Etc/UTC" : zoneId()),
       cursor: {
         y: false,
         drag: { x: true, y: false, setScale: false },

@@ -2,7 +2,7 @@
 
 import { changed } from "./address.js";
 import { connect } from "./live.js";
-import { $, fill, isUtc, localize, setZone, words, zoneName } from "./text.js";
+import { $, chosenZone, fill, localize, setZone, words, zoneName } from "./text.js";
 
 // What a page draws anew when its colours or its clock change.
 const painters = [];
@@ -31,5 +31,7 @@ $("language").addEventListener("click", (event) => {
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
 
 $("zone").querySelector("[value=local]").textContent = fill(words.zone_local, { zone: zoneName() });
-$("zone").value = isUtc() ? "utc" : "local";
+$("zone").append(...(Intl.supportedValuesOf?.("timeZone") ?? []).map((name) => new Option(name, name)));
+if (![...$("zone").options].some(({ value }) => value === chosenZone())) $("zone").append(new Option(chosenZone(), chosenZone()));
+$("zone").value = chosenZone();
 localize(document);

@@ -2,7 +2,7 @@
 
 import { keepFocus, renew } from "./renew.js";
 import { listen } from "./stream.js";
-import { $, clock, say } from "./text.js";
+import { $, clock, say, zoned } from "./text.js";
 
 // What else a page does with what it is told.
 const listeners = [];
@@ -41,7 +41,7 @@ export function connect() {
     },
     trouble(event) {
       hear();
-      setLive("trouble", say("live", "trouble", { reason: JSON.parse(event.data).detail }));
+      setLive("trouble", say("live", "trouble", { reason: zoned(JSON.parse(event.data).detail) }));
     },
   });
   events.onerror = () => {

@@ -9,7 +9,7 @@ import { grid, renewRows } from "./grid.js";
 import { connect, onPage } from "./live.js";
 import { drawMarks } from "./marks.js";
 import { metric } from "./stream.js";
-import { $, clock, getJson, instant, isUtc } from "./text.js";
+import { $, clock, getJson, instant, instantAt } from "./text.js";
 
 onPage((page) => {
   renewRows(page.rows, page.order);
@@ -51,7 +51,10 @@ $("chart").addEventListener("keydown", (event) => {
 
 // ---- A range that is typed, and further metrics
 
-const zoned = (value) => (isUtc() ? `${value}Z` : instant(new Date(value).getTime() / 1000));
+function zoned(value) {
+  const [year, month, ...rest] = value.split(/[-T:]/).map(Number);
+  return instant(instantAt(year, month - 1, ...rest) / 1000);
+}
 
 document.addEventListener("submit", (event) => {
   if (!["typed-range", "add-metric"].includes(event.target.id)) return;

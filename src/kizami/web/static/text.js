@@ -21,20 +21,43 @@ export function text(tag, content, className = "") {
   return element;
 }
 
-// ---- Time, in UTC or in the reader's own zone
+// ---- Time, in UTC, in the reader's own zone or in a named one
 
-let zone = localStorage.getItem("zone") === "local" ? "local" : "utc";
+const own = () => Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+function isZone(name) {
+  try {
+    return Boolean(new Intl.DateTimeFormat("en", { timeZone: name }));
+  } catch {
+    return false;
+  }
+}
+
+const kept = localStorage.getItem("zone") ?? "utc";
+let zone = ["utc", "local"].includes(kept) || isZone(kept) ? kept : "utc";
 
 export const isUtc = () => zone === "utc";
+export const chosenZone = () => zone;
+// Its name, as the server and the browser know it.
+export const zoneId = () => ({ utc: "UTC", local: own() })[zone] ?? zone;
 
 export function setZone(chosen) {
   zone = chosen;
   localStorage.setItem("zone", zone);
 }
 
+// The instant at which the zone's clock shows that; where it is set forward over that, the one after.
+export function instantAt(...parts) {
+  const wall = Date.UTC(...parts);
+  const ahead = (moment) => Date.parse(`${clock(moment, "full").replace(" ", "T")}Z`) - Math.floor(moment / 1000) * 1000;
+  const first = wall - ahead(wall);
+  const second = wall - ahead(first);
+  return ahead(second) === ahead(first) || wall - ahead(second) === second ? second : Math.max(first, second);
+}
+
 // "Local" says which: a page that is shown on a wall may be anywhere.
 export function zoneName() {
-  const named = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const named = own();
   const ahead = -new Date().getTimezoneOffset();
   const [hours, minutes] = [Math.abs(ahead) / 60, Math.abs(ahead) % 60].map((part) => String(Math.trunc(part)).padStart(2, "0"));
   return `${named} (UTC${ahead ? `${ahead < 0 ? "-" : "+"}${hours}:${minutes}` : ""})`;
@@ -46,14 +69,18 @@ const formats = new Map();
 export function clock(instant, style) {
   const key = `${style} ${zone}`;
   if (!formats.has(key)) formats.set(key, clockFormat(style));
-  return formats.get(key).format(new Date(instant)).replace(",", "");
+  const shown = formats.get(key).format(new Date(instant)).replace(",", "");
+  return style === "past-hour" ? shown.slice(2) : shown;
 }
+
+// What the server or an API says, with its instants in the chosen zone.
+export const zoned = (said) => said.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, (moment) => clock(moment, "full"));
 
 function clockFormat(style) {
   const options = { hourCycle: "h23", hour: "2-digit", minute: "2-digit" };
   if (style.startsWith("full")) Object.assign(options, { year: "numeric", month: "2-digit", day: "2-digit" });
   if (style === "second" || style === "full") options.second = "2-digit";
-  if (isUtc()) options.timeZone = "UTC";
+  options.timeZone = zoneId();
   return new Intl.DateTimeFormat("sv-SE", options); // the Swedish form of a time is that of ISO 8601
 }
 
@@ -61,7 +88,6 @@ export function localize(root) {
   for (const time of root.querySelectorAll("time[data-clock]")) {
     time.textContent = clock(time.dateTime, time.dataset.clock);
   }
-  if (isUtc()) return;
   for (const cell of root.querySelectorAll("td[data-slot]")) {
     const label = clock(cell.dataset.slot, "second") + cell.title.slice("00:00:00".length);
     cell.title = label;

@@ -2,7 +2,7 @@
 
 import "./actions.js";
 import { changed } from "./address.js";
-import "./frame.js";
+import { onRepaint } from "./frame.js";
 import { connect, onPage } from "./live.js";
 import { $, brief, clock, getJson, query, say } from "./text.js";
 
@@ -354,5 +354,6 @@ onPage((page) => {
     wall.tell(page.wall);
   }
 });
+onRepaint(() => wall.paint());
 setInterval(() => { if (!document.hidden) trends.want(); }, TREND_SECONDS * 1000);
 connect();

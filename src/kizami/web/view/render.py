@@ -11,10 +11,12 @@ from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
+from kizami.alerts.messages import Message
 from kizami.alerts.texts import sentence
 from kizami.core.access.failures import cause_in
+from kizami.core.slots import parse_instant
 from kizami.home.causes import Episode, is_about
 from kizami.home.chart import RANGES
 from kizami.home.grid import GLYPHS, Row, row_length
@@ -70,6 +72,8 @@ SCRIPT_SECTIONS = ("action", "live", "chart", "grid", "unit", "targets", "calend
 _CLOCKS = {"second": "%H:%M:%S", "minute": "%H:%M", "full": "%Y-%m-%d %H:%M:%S", "full-minute": "%Y-%m-%d %H:%M"}
 # Up to a comma, and the space that follows it in English; a comma inside a number ends nothing.
 _PHRASE = re.compile(r"(.+?(?:[;,](?= )|[、。]|$))( ?)")
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+_PLACE = "\0"  # of the time in a sentence; no name or error has it
 _TITLE_MARKS = {Level.GOOD: "●", Level.NOTICE: "▲", Level.BAD: "✕", Level.IDLE: "○"}
 
 
@@ -93,7 +97,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"breakable": breakable, "phrased": phrased}
+    made.filters |= {"breakable": breakable, "phrased": phrased, "zoned": zoned}
     made.globals |= {"assets": assets_url(), "modules_of": modules_of}
     return made
 
@@ -113,6 +117,37 @@ def phrased(sentence: str) -> Markup:
     """A sentence that breaks between its phrases rather than inside one."""
     phrases = re.findall(_PHRASE, sentence)
     return Markup("").join(Markup('<span class="phrase">{}</span>{}').format(*found) for found in phrases)
+
+
+def time_markup(instant: datetime, style: str) -> Markup:
+    """An instant, which the script shows in the reader's zone."""
+    text = Markup('<time datetime="{}" data-clock="{}">{}</time>')
+    return text.format(moment(instant), style, clock_text(instant, style))
+
+
+def since_style(instant: datetime, now: datetime) -> str:
+    """How the page shows when something began: with the date if that is a day ago."""
+    return "full" if (now - instant).days else "second"
+
+
+def zoned(text: str) -> Markup:
+    """A text whose instants the script shows in the reader's zone."""
+    return Markup(
+        _INSTANT.sub(lambda found: time_markup(parse_instant(found[0], "text"), "full"), str(escape(text)))
+    )
+
+
+def incident_sentence(message: Message, language: str, now: datetime) -> Markup:
+    """What is said of an incident, its time in the reader's zone."""
+    times: list[datetime] = []
+
+    def hold_place(instant: datetime, _: datetime) -> str:
+        times.append(instant)
+        return _PLACE
+
+    before, _, after = sentence(message, language, hold_place).partition(_PLACE)
+    shown = time_markup(times[0], since_style(times[0], now)) if times else Markup("")
+    return escape(before) + shown + escape(after)
 
 
 def render(template: str, words: Words, theme: str | None, **context: Any) -> str:
@@ -218,7 +253,7 @@ def _context(screen: Screen, words: Words) -> dict[str, Any]:
         "screen": screen,
         "level_word": level_word(screen.verdict, words),
         "sentence": verdict_sentence(screen.overview, screen.verdict, words),
-        "incident_sentence": lambda message: sentence(message, words.language),
+        "incident_sentence": lambda message: incident_sentence(message, words.language, screen.now),
         "cause_text": lambda cause: cause_in(cause, words.language),
         "event_text": lambda event: event_text(event, words),
         "tiles": tiles_of(
@@ -278,6 +313,7 @@ _HELPERS = {
     "percent": percent,
     "wire_moment": moment,
     "clock_text": clock_text,
+    "since_style": since_style,
     "row_id": row_id,
     "glyphs": GLYPHS,
     "ranges": tuple(RANGES),

@@ -147,14 +147,23 @@ class Screen:
         return row_length(self.status.target.interval_seconds) if self.status else RowLength.MINUTE
 
     @property
-    def columns(self) -> list[str]:
-        """The grid's columns: at which second of a minute, minute of an hour or time of a day a slot begins."""
+    def columns(self) -> list[tuple[str, datetime | None]]:
+        """The grid's columns: at which second of a minute, minute of an hour or time of a day a slot begins.
+
+        The last two depend on the zone: with them comes a slot of the newest row, if there is one.
+        """
         if self.status is None:
             return []
         seconds = range(0, self.row_length.value, self.status.target.interval_seconds)
-        if self.row_length is RowLength.DAY:
-            return [f"{second // 3600:02d}:{second // 60 % 60:02d}" for second in seconds]
-        return [f":{second // (self.row_length.value // 60):02d}" for second in seconds]
+        if self.row_length is RowLength.MINUTE:
+            return [(f":{second:02d}", None) for second in seconds]
+        is_day = self.row_length is RowLength.DAY
+        texts = [f"{f'{second // 3600:02d}' if is_day else ''}:{second // 60 % 60:02d}" for second in seconds]
+        start = self.rows[0].start if self.rows else None
+        return [
+            (text, None if start is None else start + timedelta(seconds=second))
+            for text, second in zip(texts, seconds, strict=True)
+        ]
 
     @property
     def range(self) -> str:
