@@ -72,6 +72,7 @@ class ClosedHours:
 
     def __init__(self, targets: int, folder: Path, interval: int = 5, hours: int = 1) -> None:
         table = f'[[targets]]\nname = "{{0}}"\nurl = "http://api.example/{{0}}"\ninterval = "{interval}s"\n'
+        table += 'path = "/response_count?from={{from}}&to={{to}}"\n'
         text = f'keep = "{KEEP_DAYS}d"\n' + "\n".join(map(table.format, Healing.names_of(targets)))
         write_pieces(text, folder)
         self._environment = {

@@ -35,6 +35,7 @@ class Healing:
     def __init__(self, targets: int, folder: Path, interval: int = 5, limit: int = 1000) -> None:
         self.names = self.names_of(targets)
         table = f'[[targets]]\nname = "{{0}}"\nurl = "http://api.example/{{0}}"\ninterval = "{interval}s"\n'
+        table += 'path = "/response_count?from={{from}}&to={{to}}"\n'
         write_pieces("\n".join(map(table.format, self.names)), folder)
         self._environment = {
             "LAMBDA_TASK_ROOT": str(folder),

@@ -346,5 +346,5 @@ class TestMistakes:
         monkeypatch.setattr("kizami.cli.homes.find_spec", lambda name: None)
         found = aws("status")
         assert found.code == CONFIGURATION
-        line = "kizami: --backend aws: needs botocore, which is not installed; pip install botocore\n"
+        line = "kizami: --backend aws: needs botocore, which is not installed; pip install 'kizami[aws]'\n"
         assert found.err == line

@@ -111,9 +111,12 @@ def setting(aws: LocalAws, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         stack.delete()
 
 
+PATH = 'path = "/response_count?from={from}&to={to}"\n'
+
+
 def table(name: str, url: str) -> str:
     key = 'headers = { x-api-key = "secretsmanager:trouble/key" }\n' if name == "t03" else ""
-    return f'[[targets]]\nname = "{name}"\nurl = "{url}/{name}"\ninterval = "60s"\ntimeout = "15s"\n{key}'
+    return f'[[targets]]\nname = "{name}"\nurl = "{url}/{name}"\n{PATH}interval = "60s"\ntimeout = "15s"\n{key}'
 
 
 def test_a_slot_that_fails_goes_back_alone_and_dies_with_its_reason_while_the_others_are_stored(

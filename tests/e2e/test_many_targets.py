@@ -67,8 +67,9 @@ def target_table(number: int, url: str) -> str:
     secrets = {0: "secretsmanager:kizami/keys#m000", 1: "ssm:/kizami/m001", 2: "secretsmanager:kizami/keys#m002"}
     headers = f'headers = {{ x-api-key = "{secrets[number]}" }}\n' if number in secrets else ""
     name = f"m{number:03d}"
+    path = 'path = "/response_count?from={from}&to={to}"\n'
     times = f'interval = "{INTERVAL_SECONDS}s"\ntimeout = "{API_SECONDS}s"\n'
-    return f'[[targets]]\nname = "{name}"\nurl = "{url}/{name}"\n{times}{headers}'
+    return f'[[targets]]\nname = "{name}"\nurl = "{url}/{name}"\n{path}{times}{headers}'
 
 
 def test_1000_targets_store_every_slot_of_three_minutes_and_a_missed_one_is_healed_whole(

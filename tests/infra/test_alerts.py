@@ -54,7 +54,7 @@ def test_what_cannot_be_obeyed_on_aws_is_refused(text: str, settings: Settings, 
 
 
 def test_conditions_that_would_read_too_many_counts_are_refused_with_their_number() -> None:
-    table = '[[targets]]\nname = "shop/{0}"\nurl = "https://shop.example/{0}"\n'
+    table = '[[targets]]\nname = "shop/{0}"\nurl = "https://shop.example/{0}"\npath = "/?f={{from}}"\n'
     targets = "".join(table.format(number) for number in range(6))
     text = f'{targets}[[alerts]]\nto = "env:SLACK"\nwhen = ["sum of 24h above 5", "above 7"]\n'
     with pytest.raises(ConfigurationError) as refused:

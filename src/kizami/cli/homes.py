@@ -125,7 +125,9 @@ def batch_zone() -> tzinfo:
 def require_aws_packages() -> None:
     """What only the home on AWS needs, else ConfigurationError."""
     if find_spec("botocore") is None:
-        raise ConfigurationError("--backend aws", "needs botocore, which is not installed; pip install botocore")
+        raise ConfigurationError(
+            "--backend aws", "needs botocore, which is not installed; pip install 'kizami[aws]'"
+        )
 
 
 def _aws_home(options: HomeOptions) -> AwsHome:

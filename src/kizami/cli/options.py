@@ -14,7 +14,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 config_option: Decorator = click.option(
     "--config",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, readable=False),  # whoever reads it says what is wrong: a configuration error
     envvar="KIZAMI_CONFIG",
     show_envvar=True,
     help="The targets; without it ./kizami.toml, and without that the mock API alone.",

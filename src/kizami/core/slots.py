@@ -161,7 +161,9 @@ def parse_duration(value: object, field: str = "duration") -> int:
         return value
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise InvalidInput(field, f"{shorten(value)} is not a duration like 30s, 10m, 2h or 7d")
+        raise InvalidInput(
+            field, f"{shorten(value)} is not a duration like 30s, 10m, 2h or 7d (units: s, m, h, d, w)"
+        )
     return int(match[1]) * _UNIT_SECONDS[match[2]]
 
 

@@ -19,6 +19,10 @@ DEFAULT_DATABASE = Path("kizami.db")
 CONFIG_BYTES = 64 * 2**20  # 100,000 targets of 600 bytes
 
 
+class MissingFile(ConfigurationError):
+    """There is no configuration file at this path."""
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedConfig:
     """What was configured, and the file that says so (None: no file, the seed target), in which version."""
@@ -31,9 +35,12 @@ class LoadedConfig:
 
 def load_config(config: Path | None) -> LoadedConfig:
     """The settings of the file `config`, else of ./kizami.toml, else the seed target."""
-    if config is None and _is_absent(DEFAULT_CONFIG):
-        return LoadedConfig(Config(), None)
-    return read_config_file(config or DEFAULT_CONFIG)
+    try:
+        return read_config_file(config or DEFAULT_CONFIG)
+    except MissingFile:  # one that is there but cannot be read must not be taken for the mock API
+        if config is None:
+            return LoadedConfig(Config(), None)
+        raise
 
 
 def read_schema() -> str:
@@ -67,13 +74,6 @@ def read_content(path: Path) -> tuple[bytes, Stamp]:
         stamp = stamp_of(path)  # before it is read: a change meanwhile is news to whoever watches the file
         return read_file(path, CONFIG_BYTES), stamp
     except FileNotFoundError:
-        raise ConfigurationError(str(path), "there is no such file; `kizami init` writes one") from None
+        raise MissingFile(str(path), "there is no such file; `kizami init` writes one") from None
     except OSError as error:
         raise ConfigurationError(str(path), f"cannot be read: {error.strerror}") from None
-
-
-def _is_absent(path: Path) -> bool:
-    try:
-        return stamp_of(path) is None
-    except TimeoutError:
-        return False  # to read it says what is wrong

@@ -152,7 +152,7 @@ fail()
     assert "canary" not in done.stderr
 
 
-@pytest.mark.parametrize("value", ["ключ", "two\nlines", "tab\there", " "])
+@pytest.mark.parametrize("value", ["ключ", "two\nlines", "tab\there"])
 def test_a_secret_that_no_header_can_carry_is_refused_without_being_shown(
     value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

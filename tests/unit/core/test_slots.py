@@ -380,7 +380,7 @@ class TestDurations:
         ],
     )
     def test_anything_else_is_refused(self, value: object) -> None:
-        with pytest.raises(InvalidInput, match=r"^since: .* is not a duration like 30s, 10m, 2h or 7d$"):
+        with pytest.raises(InvalidInput, match=r"^since: .* 10m, 2h or 7d \(units: s, m, h, d, w\)$"):
             parse_duration(value, "since")
 
 

@@ -38,7 +38,10 @@ _kept: defaultdict[str, _Secret] = defaultdict(_Secret)
 def resolve(reference: SecretReference) -> str:
     """The secret as a header can carry it, else ConfigurationError that names the reference and says why."""
     secret = resolve_text(reference)
-    if not secret or not secret.isascii() or not secret.isprintable():
+    if not secret:
+        _kept.pop(reference.whole, None)
+        raise ConfigurationError(str(reference), "is empty; put the secret into it")
+    if not secret.isascii() or not secret.isprintable():
         _kept.pop(reference.whole, None)
         raise ConfigurationError(str(reference), "is not one line of printable ASCII text")
     return secret

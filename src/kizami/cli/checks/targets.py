@@ -72,7 +72,7 @@ class _Checks:
             (access,) = self._requester.read_accesses([target])
         except ConfigurationError as error:
             advice = f"set it, or change the target's {_setting(error)}"
-            yield Check(_name(target), Health.FAILED, error.problem, advice)
+            yield Check(_name(target), Health.FAILED, error.problem.partition("; ")[0], advice)
             return
         yield from _check_certificates(access)
         self._start(_Trial(access, message_for_slot(slot, target), 0.0))

@@ -139,6 +139,6 @@ def import_pyarrow() -> tuple[Any, Any]:
         import pyarrow.compute
         from pyarrow import parquet
     except ImportError:
-        problem = "needs pyarrow, which is not installed; pip install pyarrow"
+        problem = "needs pyarrow, which is not installed; pip install 'kizami[parquet]'"
         raise ConfigurationError("--format parquet", problem) from None
     return pyarrow, parquet

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 
-from kizami.core.requests.time_forms import NAMED_FORMS, is_form, unknown_directive
+from kizami.core.requests.time_forms import NAMED_FORMS, is_form, names_zone, unknown_directive
 
 _LOOSE = re.compile(
     r"\s*(?P<end>(?:from|to)(?=unix|iso|ms|ns)|[A-Za-z]+)\s*"
@@ -23,6 +23,7 @@ _FORMS = {
     **dict.fromkeys(("ns", "nanos", "nanoseconds"), "unix_ns"),
     **dict.fromkeys(("iso", "iso8601", "rfc3339", "z", "utc"), ""),
 }
+_TOKYO = "{from+9h:%Y-%m-%dT%H:%M:%S+09:00}"
 _LONGEST = 60  # nobody has misspelt as much
 
 
@@ -35,6 +36,15 @@ def meant(content: str) -> str | None:
     shift = f"{match['sign']}{match['number']}{_unit(match['unit'])}" if match["number"] else ""
     form = _form(match["form"])
     return "{" + end + shift + (f":{form}" if form else "") + "}"
+
+
+def in_zone(content: str) -> str | None:
+    """How to write a time whose form names a time zone; None if it names none."""
+    form = content.partition(":")[2]
+    if not names_zone(form) or form.lower() in _FORMS:
+        return None
+    forms = ", ".join([*NAMED_FORMS, "or a pattern such as %Y-%m-%d"])
+    return f"times are UTC: move them by the offset, as {_TOKYO}; forms are {forms}"
 
 
 def _end(word: str) -> str | None:

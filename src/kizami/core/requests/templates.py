@@ -9,7 +9,7 @@ from functools import lru_cache
 from urllib.parse import quote
 
 from kizami.core.errors import InvalidInput
-from kizami.core.requests.time_forms import DIRECTIVES, is_form, unknown_directive, write_instant
+from kizami.core.requests.time_forms import DIRECTIVES, is_form, names_zone, unknown_directive, write_instant
 from kizami.core.slots import Window, shift
 
 MAX_SHIFT_SECONDS = 3660 * 86_400
@@ -20,7 +20,7 @@ _TIME = re.compile(r"(from|to)(?:([+-][0-9]{1,9})([smhd]))?(?::(.+))?", re.DOTAL
 _END = r"(?:from|to)(?:(?!\w)|(?=_?(?:unix|iso|ms|ns|[0-9])\w*\}))"
 _IN_TEXT = re.compile(rf"\{{\{{({_END}[^{{}}]*)\}}\}}|\{{({_END}[^{{}}]*)(\}})?")
 _IN_URL = re.compile(r"\{([^{}]*)\}|[{}]")
-_SHOWN = re.compile(r"[\w+:%. -]{1,40}", re.ASCII)
+_SHOWN = re.compile(r"[\w+:%. -]{1,40}|(?:from|to):[\w+:%./ -]{1,60}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _merged(parts: Iterator[str | WindowTime]) -> Iterator[str | WindowTime]:
 def _time(content: str, place: str, *, in_url: bool) -> WindowTime:
     match = _TIME.fullmatch(content)
     end, number, unit, form = match.groups() if match else ("", None, None, None)
-    if not end or (form is not None and not is_form(form)):
+    if not end or (form is not None and (not is_form(form) or names_zone(form))):
         raise InvalidInput(place, _no_time(content, in_url=in_url))
     if unknown := unknown_directive(form or ""):
         known = " ".join(f"%{letter}" for letter in DIRECTIVES)
@@ -130,8 +130,10 @@ def _time(content: str, place: str, *, in_url: bool) -> WindowTime:
 
 
 def _no_time(content: str, *, in_url: bool) -> str:
-    from kizami.core.requests.misspelt_times import meant  # only a mistake needs it
+    from kizami.core.requests.misspelt_times import in_zone, meant  # only a mistake needs it
 
+    if utc := in_zone(content):
+        return f"{_shown(content)} names a time zone; {utc}"
     instead = f"write {meant(content) or '{from} or {to}, like {from:unix} or {to-1s}'}"
     literally = "%7B and %7D for other braces" if in_url else "{{from}} for a literal {from}"
     if in_url and not _SHOWN.fullmatch(content):  # a language of queries, as that of Prometheus

@@ -18,6 +18,9 @@ _MONTHS = (
     *("July", "August", "September", "October", "November", "December"),
 )
 _DIRECTIVE = re.compile(r"%(.?)", re.DOTALL)
+_ZONE = re.compile(
+    r"(?<![%\w])[A-Z][A-Za-z]+/[A-Z][\w/+-]+|^[+-]\d\d:?\d\d$|^(?:[A-Z]{3,4}|local(?:time)?)$", re.ASCII
+)
 _MICROSECOND = timedelta(microseconds=1)
 
 _Writer = Callable[[datetime], str]
@@ -66,6 +69,11 @@ def write_instant(instant: datetime, form: str) -> str:
 def is_form(form: str) -> bool:
     """Whether it is a name or a pattern; what `unknown_directive` finds in a pattern is another matter."""
     return form in NAMED_FORMS or "%" in form
+
+
+def names_zone(form: str) -> bool:
+    """True if it has the name or the offset of a time zone, which no form can have."""
+    return _ZONE.search(form) is not None
 
 
 def unknown_directive(form: str) -> str | None:

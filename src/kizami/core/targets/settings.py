@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from kizami.core.access.auth import Auth
     from kizami.core.access.tls import Tls
 
+_NO_TIME = (
+    "is required, because url has a path or a query and no time: put {from} and {to} into url, path or query; "
+    'or set backfill = false if the API only tells of now, or path = "/response_count?from={from}&to={to}"'
+)
 _YEARS = re.compile(r"(\d{1,3})y", re.ASCII)
 _SIZE = re.compile(r"(\d{1,9})(KiB|MiB)", re.ASCII)
 _BYTES = {"KiB": 1024, "MiB": 1024 * 1024}
@@ -71,6 +75,14 @@ def _complete_request(values: dict[str, Any]) -> None:
     names_no_window = not values.get("backfill", True)
     if "query" in values or "body" in values or "{" in values["url"] or names_no_window:
         values.setdefault("path", "")
+    if "path" not in values and _is_whole(values["url"]):
+        raise InvalidInput("path", _NO_TIME)
+
+
+def _is_whole(url: str) -> bool:
+    """Whether it looks like more than a base URL: then a default path behind it is hardly what was meant."""
+    rest = url.partition("://")[2].partition("/")[2]
+    return "?" in url or "#" in url or bool(rest.strip("/"))
 
 
 def _text(setting: str) -> Callable[[object], str]:

@@ -125,11 +125,18 @@ def read_secret(reference: SecretReference, place: str, limit: int = SECRET_BYTE
     if reference.kind == "env":
         if reference.name not in os.environ:
             raise ConfigurationError(place, f"the environment variable {reference.name} is not set")
-        return os.environ[reference.name].strip()
+        return _not_empty(os.environ[reference.name], f"the environment variable {reference.name}", place)
     if reference.kind == "file":
         try:
-            return read_file(Path(reference.name), limit).decode("utf-8").strip()
+            text = read_file(Path(reference.name), limit).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
             raise ConfigurationError(place, f"{reference} cannot be read: {reason}") from None
+        return _not_empty(text, f"the file {reference.name}", place)
     raise ConfigurationError(place, f"{reference.kind}: works on AWS only; use env:NAME or file:PATH here")
+
+
+def _not_empty(text: str, what: str, place: str) -> str:
+    if not text.strip():
+        raise ConfigurationError(place, f"{what} is empty; put the secret into it")
+    return text.strip()

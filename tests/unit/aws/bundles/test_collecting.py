@@ -53,7 +53,8 @@ def api() -> Iterator[Api]:
 def aws(
     api: Any, dynamodb_local_endpoint: str, moto_endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Bundled:
-    text = "".join(f'[[targets]]\nname = "{name}"\nurl = "{api.url}/{name}"\ntimeout = "2s"\n' for name in NAMES)
+    tables = (f'[[targets]]\nname = "{name}"\nurl = "{api.url}/{name}"\ntimeout = "2s"\n' for name in NAMES)
+    text = "".join(table + 'path = "/response_count?from={from}&to={to}"\n' for table in tables)
     return deploy_bundles(text, tmp_path, dynamodb_local_endpoint, moto_endpoint, monkeypatch)
 
 

@@ -30,11 +30,13 @@ keep = "2d"
 [[targets]]
 name = "a"
 url = "{url}/a"
+path = "/response_count?from={{from}}&to={{to}}"
 interval = "60s"
 
 [[targets]]
 name = "b"
 url = "{url}/b"
+path = "/response_count?from={{from}}&to={{to}}"
 interval = "60s"
 keep = "3d"
 keep_totals = "3d"
@@ -42,6 +44,7 @@ keep_totals = "3d"
 [[targets]]
 name = "off"
 url = "{url}/off"
+path = "/response_count?from={{from}}&to={{to}}"
 interval = "60s"
 enabled = false
 """

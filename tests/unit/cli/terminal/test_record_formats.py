@@ -125,5 +125,5 @@ def test_without_pyarrow_one_line_says_how_to_get_it(monkeypatch: pytest.MonkeyP
         return real_import(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", no_pyarrow)
-    with pytest.raises(ConfigurationError, match=r"needs pyarrow, .*pip install pyarrow"):
+    with pytest.raises(ConfigurationError, match=r"needs pyarrow, .*pip install 'kizami\[parquet\]'"):
         write_parquet(pieces(), io.BytesIO())

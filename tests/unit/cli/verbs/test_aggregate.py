@@ -127,7 +127,11 @@ def test_the_key_is_read_from_a_file(run: Any, server: MockServer, directory: Pa
             "--api-key-env: the environment variable NOPE is not set",
         ),
         ([*ACME, "--api-key-file", "nope"], CONFIGURATION, "--api-key-file: file:nope cannot be read"),
-        ([*ACME, "--api-key-env", "EMPTY"], CONFIGURATION, "--api-key-env: env:EMPTY must be 1 to 1024"),
+        (
+            [*ACME, "--api-key-env", "EMPTY"],
+            CONFIGURATION,
+            "--api-key-env: the environment variable EMPTY is",
+        ),
         (
             [*ACME, "--api-key-env", "WRONG_KEY", "--api-key-file", "nope"],
             USAGE,

@@ -205,7 +205,7 @@ class TestChart:
         (["query", "calls", "--compare", "0s"], "--compare: 0s is not some time before, such as 1d or 1w"),
         (
             ["query", "calls", "--compare", "soon"],
-            "--compare: 'soon' is not a duration like 30s, 5min, 1h30m or 7d",
+            "--compare: 'soon' is not a duration like 30s, 5min, 1h30m or 7d (units: s, min, h, d, w, y)",
         ),
         (
             ["query", "calls", "--from", "2000-01-01T00:00:00Z", "--every", "5s"],

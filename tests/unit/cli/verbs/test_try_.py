@@ -274,6 +274,19 @@ class TestWhereItFails:
         assert found.json["failure"] == f"connection refused by {url.removeprefix('http://')}"
         assert found.json["remedy"] == "is its server up, and are host and port of url right?"
 
+    @pytest.mark.parametrize(
+        ("reference", "what"), [("env:BLANK", "environment variable BLANK"), ("file:b", "file b")]
+    )
+    def test_a_secret_that_is_empty_is_not_called_missing(
+        self, kizami: Command, monkeypatch: pytest.MonkeyPatch, reference: str, what: str
+    ) -> None:
+        monkeypatch.setenv("BLANK", " ")
+        Path("b").write_text("\n")
+        configure("http://127.0.0.1:9", f'headers = {{ X-Key = "{reference}" }}')
+        line = f"kizami: calls: headers.X-Key: the {what} is empty; put the secret into it\n"
+        assert (found := kizami("try")).err == line
+        assert found.code == CONFIGURATION
+
     def test_a_secret_that_is_not_there_is_named(self, kizami: Command) -> None:
         configure("http://127.0.0.1:9", 'headers = { X-Key = "env:NOT_THERE" }')
         found = kizami("try")

@@ -107,6 +107,24 @@ MISSPELT = [
 ]
 
 
+@pytest.mark.parametrize(
+    "form",
+    ["Asia/Tokyo", "%Y-%m-%d Asia/Tokyo", "%Y:America/New_York", "JST", "+09:00", "-0330", "local", "Etc/GMT+9"],
+)
+def test_a_time_zone_is_refused_with_the_way_to_write_a_time_of_it(form: str) -> None:
+    words = (
+        f"{{from:{form}}} names a time zone; times are UTC: move them by the offset, as "
+        "{from+9h:%Y-%m-%dT%H:%M:%S+09:00}; forms are unix, unix_ms, unix_ns, iso_ms, "
+        "or a pattern such as %Y-%m-%d"
+    )
+    assert (refusal_of(read_text, f"{{from:{form}}}"), refusal_of(read_url, f"/{{from:{form}}}")) == (words, words)
+
+
+@pytest.mark.parametrize("form", ["%Y/%m/%d", "%d/%b/%Y:%H", "%Y-%m-%dT%H:%M:%S+09:00", "%A/%B"])
+def test_a_pattern_with_slashes_or_an_offset_is_taken(form: str) -> None:
+    assert read_url(f"/{{from:{form}}}", "path").has_time
+
+
 @pytest.mark.parametrize(("text", "right"), MISSPELT)
 def test_what_begins_like_a_time_and_is_none_is_refused_with_the_right_way(text: str, right: str) -> None:
     assert refusal_of(read_text, f"a {text} b") == (

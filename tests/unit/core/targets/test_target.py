@@ -297,6 +297,30 @@ class TestBounds:
         refusal_of(f"{MINIMAL}{settings}")
 
 
+class TestUrlWithoutTimes:
+    @pytest.mark.parametrize("url", ["https://api.example.com/v1/usage", "https://api.example.com?a=b"])
+    def test_a_path_is_not_made_up_behind_it(self, url: str) -> None:
+        line = refusal_of(f'[[targets]]\nname = "cpu"\nurl = "{url}"\n')
+        assert line.startswith(
+            "kizami.toml: targets[0].path: is required, because url has a path or a query and no time: "
+            "put {from} and {to} into url, path or query; or set backfill = false"
+        )
+
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            'url = "https://api.example.com"',
+            'url = "https://api.example.com/"',
+            'url = "https://api.example.com/v1/usage?from={from}"',
+            'url = "https://api.example.com/v1/usage"\nquery = { since = "{from}" }',
+            'url = "https://api.example.com/v1/usage"\nbackfill = false',
+            'url = "https://api.example.com/v1/usage"\npath = "/response_count?from={from}&to={to}"',
+        ],
+    )
+    def test_it_is_taken_where_something_says_what_is_asked(self, settings: str) -> None:
+        assert parse_config(f'[[targets]]\nname = "cpu"\n{settings}\n').targets
+
+
 class TestRefusedSettings:
     @pytest.mark.parametrize(
         ("setting", "value", "problem"),

@@ -20,6 +20,8 @@ from kizami.home.times.durations import read_duration
         ("1d12h", 129_600),
         ("1w", 604_800),
         ("2 weeks 1 day", 1_296_000),
+        ("10y", 315_360_000),
+        ("1 year 2 weeks", 32_745_600),
         ("0s", 0),
     ],
 )
@@ -28,8 +30,12 @@ def test_durations_are_understood(text: str, seconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "h", "1x", "30m1h", "1h1h", "1.5h", "-1h", "1h30", "1 fortnight", "٣s", "1hh", "9" * 10 + "s"]
+    "text",
+    ["", "h", "1x", "30m1h", "1h1h", "1.5h", "-1h", "1h30", "1 fortnight", "9mo", "٣s", "1hh", "9" * 10 + "s"],
 )
 def test_anything_else_is_refused_with_examples(text: str) -> None:
-    with pytest.raises(InvalidInput, match=r"--last: .* is not a duration like 30s, 5min, 1h30m or 7d"):
+    with pytest.raises(
+        InvalidInput,
+        match=r"--last: .* is not a duration .* \(units: s, min, h, d, w, y\)$",
+    ):
         read_duration(text, "--last")
