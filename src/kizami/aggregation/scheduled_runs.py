@@ -76,8 +76,9 @@ class ScheduledAggregation:
 
     def _wait_for_next(self, schedule: AggregationSchedule) -> None:
         due = next_run(self._clock.now(), schedule.every_seconds)
-        while not self._news.is_set() and (seconds := (due - self._clock.now()).total_seconds()) > 0:
-            self._news.wait(min(seconds, _LOOK_SECONDS))
+        while not self._news.is_set() and (now := self._clock.now()) < due:
+            due = min(due, next_run(now, schedule.every_seconds))  # sooner, if the clock was ahead
+            self._news.wait(min((due - now).total_seconds(), _LOOK_SECONDS))
 
     def _run(self, company: ScheduledCompany, schedule: AggregationSchedule) -> None:
         if self._closing:

@@ -37,7 +37,12 @@ class Standing(Enum):
 
 def is_calm(member: Member, now: datetime) -> bool:
     """Whether it has been well for long enough to be called so."""
-    return member.clear_since is not None and now - member.clear_since >= timedelta(seconds=CALM_SECONDS)
+    return member.clear_since is not None and has_passed(member.clear_since, CALM_SECONDS, now)
+
+
+def has_passed(since: datetime, seconds: int, now: datetime) -> bool:
+    """Return True if so long has passed; also if `since` is to come, as noted while the clock was ahead."""
+    return not timedelta() <= now - since < timedelta(seconds=seconds)
 
 
 def standing(members: Collection[Member], holes: Mapping[str, Holes], now: datetime) -> Standing:
@@ -52,10 +57,10 @@ def _is_settled(member: Member, holes: Holes | None, now: datetime) -> bool:
     """Whether what it lacked is filled, or nobody will fill the rest by himself."""
     if holes is None or not holes.lacking or member.clear_since is None:
         return True
-    waited = (now - member.clear_since).total_seconds()
     if holes.awaited:
-        return waited >= LONGEST_FILL_SECONDS
-    return not (holes.slots.missing and holes.is_refilled) or waited >= PATIENCE_SECONDS
+        return has_passed(member.clear_since, LONGEST_FILL_SECONDS, now)
+    is_filled = not (holes.slots.missing and holes.is_refilled)
+    return is_filled or has_passed(member.clear_since, PATIENCE_SECONDS, now)
 
 
 def is_home_well(incidents: Iterable[Incident]) -> bool:

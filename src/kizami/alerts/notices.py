@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum
 
-from kizami.alerts.incidents import Standing
+from kizami.alerts.incidents import Standing, has_passed
 from kizami.alerts.rules.maintenance import Maintenance, in_maintenance
 from kizami.alerts.rules.settings import Rule
 from kizami.home.incidents import Incident, Kind, Member, Notice
@@ -84,7 +84,7 @@ def _goes_on(member: Member, now: datetime) -> bool:
 
 
 def _has_passed(since: datetime | None, seconds: int, now: datetime) -> bool:
-    return since is None or now - since >= timedelta(seconds=seconds)
+    return since is None or has_passed(since, seconds, now)
 
 
 def final_state(notice: Notice, stands: Standing) -> MessageState | None:

@@ -128,6 +128,9 @@ class FastClock:
     def __init__(self) -> None:
         self._start, self._from = time.monotonic(), datetime(2025, 12, 2, 3, 0, tzinfo=UTC)
 
+    def turn(self, by: timedelta) -> None:
+        self._from += by
+
     def now(self) -> datetime:
         return self._from + timedelta(seconds=(time.monotonic() - self._start) * 1200)
 
@@ -189,6 +192,23 @@ def test_it_is_run_again_when_the_wall_clock_says_so(database: Path, monkeypatch
         scheduled.close()
     asked = [int(request.query["timestamp"][0]) for request in api.requests]
     assert all(later // 60 > earlier // 60 for earlier, later in pairwise(asked))
+
+
+def test_a_clock_that_was_ahead_is_followed_when_it_is_set_right(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next run is of the right clock, not a day later."""
+    monkeypatch.setattr("kizami.aggregation.scheduled_runs._LOOK_SECONDS", 0.01)
+    clock = FastClock()
+    with FaultServer(faults.raw(b'{"users": []}')) as api:
+        clock.turn(timedelta(days=1))
+        scheduled = ScheduledAggregation(database, clock)
+        scheduled.use(schedule(api.url, "acme", every_seconds=60))
+        wait_until(lambda: len(api.requests) >= 2)
+        clock.turn(timedelta(days=-1))
+        asked = len(api.requests)
+        wait_until(lambda: len(api.requests) >= asked + 3)
+        scheduled.close()
 
 
 def test_a_new_schedule_is_gone_by_at_once_and_none_is_not_to_run(server: MockServer, database: Path) -> None:

@@ -66,6 +66,23 @@ def test_a_recovery_says_which_slots_are_not_filled() -> None:
     assert [(each.name, each.slots.dead) for each in recovered.unfilled] == [("chat/a", 3)]
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_clock_that_was_a_day_ahead_delays_neither_an_end_nor_the_next_message(restarted: bool) -> None:
+    here = world()
+    here.now += timedelta(days=1)
+    here.fail("chat/a")
+    assert states(here.look_for(300)) == [OPENED]
+    here.heal("chat/a")
+    here.fill("chat/a")
+    assert here.look() == []
+    here.now -= timedelta(days=1)
+    if restarted:
+        here.restart()
+    assert states(here.look_for(180)) == [RECOVERED]
+    here.fail("chat/a")
+    assert states(here.look_for(1200)) == [OPENED], "after the pause"
+
+
 def test_what_is_over_within_the_wait_is_not_told_at_all() -> None:
     here = world()
     here.fail("chat/a")

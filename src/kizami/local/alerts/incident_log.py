@@ -57,7 +57,7 @@ class LocalIncidentLog:
     def silence(self, number: int, until: datetime, by: str) -> Incident:
         with self._changing():
             self._note("incident.silenced", by, {"incident": number, "until": format_second(until)})
-            return incident_rows.silence_incident(self._connection, number, until)
+            return incident_rows.silence_incident(self._connection, number, until, self._clock.now())
 
     def unsilence(self, number: int, by: str) -> Incident:
         with self._changing():

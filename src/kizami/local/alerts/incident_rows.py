@@ -122,16 +122,19 @@ def acknowledge_incident(connection: apsw.Connection, number: int, by: str, now:
     return find_incident(connection, number)
 
 
-def silence_incident(connection: apsw.Connection, number: int, until: datetime) -> Incident:
+def silence_incident(connection: apsw.Connection, number: int, until: datetime, now: datetime) -> Incident:
     """Nobody is told of it until then; to be called in a transaction."""
     _require_open(find_incident(connection, number))
-    connection.execute("UPDATE incidents SET silenced_ms = ? WHERE number = ?", (to_ms(until), number))
+    sql = "UPDATE incidents SET silenced_ms = ?, silenced_at_ms = ? WHERE number = ?"
+    connection.execute(sql, (to_ms(until), to_ms(now), number))
     return find_incident(connection, number)
 
 
 def unsilence_incident(connection: apsw.Connection, number: int) -> Incident:
     """What is to be told of it is told; to be called in a transaction."""
-    connection.execute("UPDATE incidents SET silenced_ms = NULL WHERE number = ?", (number,))
+    connection.execute(
+        "UPDATE incidents SET silenced_ms = NULL, silenced_at_ms = NULL WHERE number = ?", (number,)
+    )
     return find_incident(connection, number)
 
 

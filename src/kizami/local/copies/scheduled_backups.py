@@ -114,7 +114,7 @@ class ScheduledBackups:
             due = next_due(backups_in(directory), plan.every_seconds, now)
         except OSError:  # the directory may not be looked into, which making one will tell
             due = now
-        if self._failed is not None:
+        if self._failed is not None and self._failed[0] <= now:  # else the clock was ahead when it failed
             due = max(due, self._failed[0] + timedelta(seconds=min(_RETRY_SECONDS, plan.every_seconds)))
         return (due - now).total_seconds()
 

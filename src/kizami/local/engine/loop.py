@@ -186,7 +186,9 @@ class Engine:
 
     def _take_over(self, connection: apsw.Connection) -> None:
         """Release what a process held that is dead: only one may work on a database. Blocked targets stay so."""
-        statements.release_all(connection, int(self._clock.milliseconds()))
+        now_ms = int(self._clock.milliseconds())
+        statements.release_all(connection, now_ms)
+        statements.follow_clock(connection, now_ms)
         troubles = blocked_metrics(connection)
         self._collector.blocked.restore(troubles, self._clock.now())
         for number in troubles.keys() & self._active.keys():
@@ -318,6 +320,7 @@ class Engine:
             self._collector.give_back(taken)
         if jumped_ms:
             self._change(lambda connection: statements.shift_waiting(connection, now_ms, jumped_ms))
+            self._change(lambda connection: statements.follow_clock(connection, now_ms))
         self._change(lambda connection: statements.demote_late(connection, now_ms - LATE_MS))
         self._plan_anew(now_ms)
 

@@ -103,13 +103,13 @@ class ProbeSearch:
 
 def _probe_message(connection: apsw.Connection, probe: ProbeRow, now_ms: int) -> list[TakenMessage]:
     if probe.turn is Turn.FAILED_BEFORE and (
-        found := statements.probe_of(connection, probe.metric_id, newest=False)
+        found := statements.probe_of(connection, probe.metric_id, now_ms, newest=False)
     ):
         return found
     slot = (now_ms // 1000 - probe.lag_seconds) // probe.seconds * probe.seconds
     newest = SentRow(slot, probe.metric_id, probe.seconds, (slot + probe.lag_seconds) * 1000)
     statements.send(connection, [newest], BACKFILL, now_ms)
-    return statements.probe_of(connection, probe.metric_id, newest=True)
+    return statements.probe_of(connection, probe.metric_id, now_ms, newest=True)
 
 
 def blocked_metrics(connection: apsw.Connection) -> dict[int, Trouble]:

@@ -32,7 +32,7 @@ ORDER BY died_ms DESC, d.slot DESC, name DESC LIMIT ?2
 _SINCE = """
 WITH died AS MATERIALIZED (
     SELECT metric_id, count(*) AS letters, min(slot) AS first, reason, max(died_ms) AS last
-    FROM dead_letters WHERE died_ms >= ? GROUP BY metric_id
+    FROM dead_letters WHERE died_ms >= ?1 AND died_ms <= ?2 GROUP BY metric_id
 )
 SELECT name, sum(letters), min(first), reason, max(last) FROM (
     SELECT metrics.id, name, died.* FROM died CROSS JOIN metrics ON metrics.id = metric_id
@@ -74,9 +74,10 @@ class DeadLetters:
             return [_dead_letter(row) for row in rows]
 
     def since(self, moment: datetime) -> dict[str, Deaths]:
-        """What died then or later, by metric; of several values each."""
+        """What died from then until now, by metric; of several values each."""
+        bounds = to_ms(moment), to_ms(self._clock.now())
         with sqlite_errors(QueueError, self._path):
-            rows: list[tuple[Any, ...]] = self._connection.execute(_SINCE, (to_ms(moment),)).fetchall()
+            rows: list[tuple[Any, ...]] = self._connection.execute(_SINCE, bounds).fetchall()
         return {name: Deaths(count, from_seconds(slot), reason) for name, count, slot, reason, _ in rows}
 
     def redrive(self, letters: Iterable[DeadLetter]) -> int:

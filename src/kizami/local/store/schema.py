@@ -203,6 +203,7 @@ CREATE TABLE incidents (
     acknowledged_ms INTEGER,
     acknowledged_by TEXT,
     silenced_ms     INTEGER,                    -- until when
+    silenced_at_ms  INTEGER,                    -- when that was ordered
     document        TEXT    NOT NULL
 ) STRICT;
 CREATE INDEX incidents_in_mind ON incidents (number) WHERE kept_in_mind;
@@ -270,6 +271,38 @@ CREATE TRIGGER deleted_metrics_are_changes AFTER DELETE ON metrics BEGIN
     UPDATE metric_changes SET changes = changes + 1;
 END;
 """
+
+# Every column that holds a moment. Those to act at must follow a correction of the clock: what was planned while
+# it was ahead would otherwise wait for as long as it was. Each has the statement that plans it again at :now (in
+# milliseconds) where it lies further ahead than it can have been planned, or "" and the place that does so.
+MOMENTS_TO_ACT: dict[str, str] = {
+    "messages.due_ms": "",  # of its window, which a correction does not change
+    "messages.visible_ms": "",  # statements.release_all and shift_waiting
+    "outbox.next_ms": """
+        UPDATE outbox SET next_ms = :now WHERE settled_ms IS NULL AND next_ms > :now + iif(
+            attempts = 0, 0, min(5000 * (1 << min(attempts - 1, 20)), 900000)
+        )""",  # as outbox.wait_seconds
+    "blocks.next_ms": """
+        UPDATE blocks SET next_ms = :now, asked_ms = :now WHERE next_ms IS NOT NULL AND asked_ms > :now""",
+    "metrics.first_slot": """
+        UPDATE metrics SET first_slot = :now / 1000 / interval_seconds * interval_seconds
+        WHERE first_slot > :now / 1000 + interval_seconds""",
+    "incidents.silenced_ms": """
+        UPDATE incidents SET silenced_ms = silenced_ms - silenced_at_ms + :now, silenced_at_ms = :now
+        WHERE silenced_at_ms > :now""",  # it lasts as long as was ordered
+    "companies.locked_at": """
+        UPDATE companies SET locked_at = :now / 1000 WHERE locked_at > :now / 1000""",  # from where it expires
+}
+MOMENTS_OF_THE_PAST = frozenset(
+    {
+        *("slots.slot", "slots.collected_ms", "messages.slot", "messages.sent_ms"),
+        *("dead_letters.slot", "dead_letters.due_ms", "dead_letters.sent_ms", "dead_letters.died_ms"),
+        *("tallies.bucket", "tallies.newest", "sealed_spans.start", "sealed_spans.newest", "sealed_until.slot"),
+        *("metrics.expired_until", "pauses.since_ms", "points.updated_at", "events.at_ms"),
+        *("blocks.since_ms", "blocks.asked_ms", "blocks.kept_from", "outbox.created_ms", "outbox.settled_ms"),
+        *("incidents.since_ms", "incidents.over_ms", "incidents.acknowledged_ms", "incidents.silenced_at_ms"),
+    }
+)
 
 # One script a version: user_version says how many of them the file has. Later parts add theirs at the end.
 MIGRATIONS: tuple[str, ...] = (

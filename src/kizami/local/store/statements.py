@@ -23,6 +23,7 @@ from kizami.local.store.rows import (
     StoredRow,
     TakenMessage,
 )
+from kizami.local.store.schema import MOMENTS_TO_ACT
 
 LIVE, RETRY, BACKFILL = 0, 1, 2
 LONGEST_WAIT_MS = 3_600_000  # between two attempts: as long as `Retry-After` may ask for
@@ -108,7 +109,7 @@ SELECT {_TAKEN} FROM (
 _PROBE = f"""
 SELECT {_TAKEN} FROM (
     SELECT * FROM messages WHERE priority > {LIVE} AND priority IN ({RETRY}, {BACKFILL}) AND metric_id = ?1
-    AND NOT held ORDER BY {{order}} LIMIT 1
+    AND NOT held AND due_ms <= ?2 ORDER BY {{order}} LIMIT 1
 )
 """
 
@@ -225,10 +226,13 @@ def of_line(
     return _taken(connection.execute(sql, (metric_id, now_ms, limit)).get)
 
 
-def probe_of(connection: apsw.Connection, metric_id: int, *, newest: bool) -> list[TakenMessage]:
-    """One message of a metric whose line waits: that of the newest slot, or one that has failed before."""
+def probe_of(connection: apsw.Connection, metric_id: int, now_ms: int, *, newest: bool) -> list[TakenMessage]:
+    """One message of a metric whose line waits: that of the newest slot, or one that has failed before.
+
+    One whose moment is to come, planned while the clock was ahead, could not be asked for now.
+    """
     order = "slot DESC" if newest else "last_error IS NULL, slot"
-    return _taken(connection.execute(_PROBE.format(order=order), (metric_id,)).get)
+    return _taken(connection.execute(_PROBE.format(order=order), (metric_id, now_ms)).get)
 
 
 def _taken(found: Any) -> list[TakenMessage]:
@@ -307,6 +311,12 @@ def release_all(connection: apsw.Connection, now_ms: int) -> None:
         WHERE priority > {LIVE} AND visible_ms > max(due_ms, ?1) + {LONGEST_WAIT_MS}""",
         (now_ms,),
     )
+
+
+def follow_clock(connection: apsw.Connection, now_ms: int) -> None:
+    """Plan again whatever was planned while the clock was ahead, so that nothing waits for as long as it was."""
+    for correction in filter(None, MOMENTS_TO_ACT.values()):
+        connection.execute(correction, {"now": now_ms})
 
 
 def demote_late(connection: apsw.Connection, before_ms: int) -> None:

@@ -156,3 +156,16 @@ def test_a_stop_ends_the_one_in_hand_and_leaves_nothing(
     backups.close()
     wait_for(lambda: names(database) == [], "nothing")
     assert not backups._thread or not backups._thread.is_alive()
+
+
+def test_a_failure_of_a_clock_that_was_ahead_delays_nothing_once_it_is_right(
+    database: Path, clock: FixedClock, backups: ScheduledBackups, caplog: pytest.LogCaptureFixture
+) -> None:
+    in_the_way = database.parent / "backups"
+    in_the_way.write_text("a file")
+    clock.moment = NOW + timedelta(days=1)
+    backups.use(DAY)
+    wait_for(lambda: events(caplog, "backup.failed"), "the failure")
+    in_the_way.unlink()
+    clock.moment = NOW
+    _wait_for_backups(caplog, 1)
