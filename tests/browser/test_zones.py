@@ -17,7 +17,7 @@ from browser.test_incidents import save
 from kizami.core.blocking import Trouble
 from kizami.home.incidents import TROUBLE, HomeEvent, Incident, Kind, Member
 from kizami.local.alerts.event_rows import write_events
-from kizami.local.daemon_lock import sole_daemon
+from kizami.local.daemon_lock import UP, sole_daemon
 from kizami.local.home import LocalHome
 from kizami.local.store.blocks import save_block
 from kizami.local.store.database import open_database, transaction
@@ -71,7 +71,7 @@ def url(tmp_path: Path, clock: FixedClock) -> Iterator[str]:
         until = {"incident": 2, "until": "2025-12-02T10:40:00Z"}
         write_events(connection, [HomeEvent(0, slot_before(NOW, 30), "incident.silenced", "ann", until)])
     with (
-        sole_daemon(path),
+        sole_daemon(path, UP),
         DashboardServer(lambda: LocalHome(path), port=0, clock=clock) as server,
     ):
         yield server.url

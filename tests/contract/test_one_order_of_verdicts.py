@@ -37,7 +37,7 @@ from kizami.core.targets.target import Target
 from kizami.home.port import Home
 from kizami.home.targets import ONE_MACHINE, KnownTarget, Pace
 from kizami.local.alerts.incident_rows import save_incidents
-from kizami.local.daemon_lock import sole_daemon
+from kizami.local.daemon_lock import UP, sole_daemon
 from kizami.local.home import LocalHome
 from kizami.local.store import statements
 from kizami.local.store.blocks import save_block
@@ -142,7 +142,7 @@ def local_world(stack: ExitStack, path: Path, names: Sequence[str], has_daemon: 
     home = stack.enter_context(closing(open_home()))
     open_incidents(path, home)
     if has_daemon:
-        stack.enter_context(sole_daemon(path))
+        stack.enter_context(sole_daemon(path, UP))
     server = stack.enter_context(DashboardServer(open_home, port=0, clock=FixedClock(NOW)))
     return World(home, server.url, has_daemon)
 
