@@ -48,7 +48,7 @@ Act = Callable[[Home, Body, datetime], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ActingPage:
     """The page that an action is done on, if it is done on one."""
 
     scene: Scene
@@ -119,7 +119,7 @@ async def _act(
     return JSONResponse(done)
 
 
-def _read_page(request: Request) -> Page | None:
+def _read_page(request: Request) -> ActingPage | None:
     """The page whose query, as that of its live updates, stands in `page`."""
     text = request.query_params.get("page")
     if text is None:
@@ -129,7 +129,7 @@ def _read_page(request: Request) -> Page | None:
     query = dict(parse_qsl(text, keep_blank_values=True))
     header = request.headers.get("accept-language", "")
     language = choose_language(query.get("lang"), request.cookies.get("lang"), accept_language=header)
-    return Page(Scene(read_view(query), language))
+    return ActingPage(Scene(read_view(query), language))
 
 
 async def _read_body(request: Request, known: frozenset[str]) -> Body:
