@@ -229,7 +229,7 @@ def require_in_words(status: Status, expected: dict[str, State]) -> None:
 
 def require_in_incidents(world: World, expected: dict[str, State]) -> None:
     """A target that is silent, blocked or late has an open incident of that time and cause; no other has one."""
-    for name, (condition, _, since, cause) in expected.items():
+    for name, (condition, level, since, cause) in expected.items():
         query = {"metric": name, "state": "open"}
         items = requests.get(f"{world.url}/api/v1/incidents", params=query, timeout=90).json()["items"]
         assert [each["cause"] for each in items] == ([cause] if condition in ("silent", "blocked", "late") else [])
@@ -239,6 +239,7 @@ def require_in_incidents(world: World, expected: dict[str, State]) -> None:
             assert item["since"] == since
             sentence = re.findall(r'<p class="sentence">(.*?)</p>', shown)[0]
             assert read_html(sentence)[0] == since
+            assert re.findall(r'<li class="(\w+)" data-key="\d+" tabindex', shown) == [level]
             problem = re.sub(r"; .*", "", cause) or {"silent": "no record", "late": "records come late"}[condition]
             assert problem in html.unescape(sentence)
 

@@ -25,6 +25,7 @@ from kizami.home.grid import (
     rows_of,
 )
 from kizami.home.health import DAY, WORST_FIRST, Level, Overview, TargetCondition, TargetStatus, Verdict, judge
+from kizami.home.incidents import TROUBLE, Incident
 from kizami.home.port import Home
 from kizami.home.snapshot import Snapshot, find_targets, make_overview
 from kizami.home.targets import KnownTarget
@@ -114,6 +115,13 @@ class Screen:
         # What has just been done on the page is newer than the snapshot.
         day = Window(self.now - max(DAY, timedelta(seconds=RANGES[self.range])), self.now + DAY)
         return list_incidents(self.news, zoomed or day)
+
+    def incident_level(self, incident: Incident) -> Level:
+        """The colour of an open incident: that of the worst of its targets."""
+        statuses = (self.snapshot.targets.get(member.name) for member in incident.wrong)
+        levels = {status.level for status in statuses if status is not None}
+        is_about_targets = incident.group == TROUBLE and levels
+        return Level.NOTICE if is_about_targets and Level.BAD not in levels else Level.BAD
 
     @cached_property
     def groups(self) -> list[Group]:
