@@ -235,13 +235,8 @@ class TestBesideADaemon:
             found = run_process(*verb, cwd=home)
             assert found.code == OK, (verb, found.err)
         document = run_process("status", "--json", cwd=home).json
-        assert document["daemon"] == {
-            "running": True,
-            "pid": daemon.pid,
-            "trouble": None,
-            "difference": None,
-            "backups": None,
-        }
+        well = {"trouble": None, "difference": None, "backups": None}
+        assert document["daemon"] == {"running": True, "pid": daemon.pid, **well}
 
     def test_dead_letters_that_are_redriven_are_collected_by_it(
         self, home: Path, daemon: subprocess.Popen[str]
