@@ -44,7 +44,7 @@ SLOWEST = (
     *("e2e/user_files", "e2e/running_config"),
     *("alerts/decision", "bundles/reconciling", "house/house", "e2e/scarcity", "e2e/real_servers"),
     "contract/packed_documents",
-    *("e2e/read_only", "local_store/damaged_history"),
+    *("e2e/ends_of_time", "e2e/read_only", "local_store/damaged_history"),
 )
 
 

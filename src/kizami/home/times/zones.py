@@ -10,6 +10,8 @@ from zoneinfo import ZoneInfo
 from kizami.core.errors import InvalidInput
 from kizami.core.slots import format_second, shorten, to_utc
 
+# Between these every zone's clock shows a year from 0001 to 9999.
+_FIRST, _LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
 _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)", re.ASCII)
 
 
@@ -30,15 +32,24 @@ def read_zone(name: str, field: str = "tz") -> tzinfo:
 
 
 def zoned_text(instant: datetime, zone: tzinfo) -> str:
-    """The second in that zone, with its offset: 2025-12-02T19:23:05+09:00, in UTC as on the wire."""
+    """The second in that zone, with its offset: 2025-12-02T19:23:05+09:00, in UTC as on the wire.
+
+    In UTC too where the zone's clock would show a year before 0001 or after 9999.
+    """
     if zone is UTC:
         return format_second(instant)
-    return to_utc(instant).replace(microsecond=0).astimezone(zone).isoformat()
+    try:
+        return to_utc(instant).replace(microsecond=0).astimezone(zone).isoformat()
+    except OverflowError:
+        return format_second(instant)
 
 
 def shown(instant: datetime, zone: tzinfo) -> datetime:
-    """What the zone's clock shows at that instant."""
-    return instant.astimezone(zone).replace(tzinfo=None, fold=0)
+    """What the zone's clock shows at that instant; the first or last that can be written, beyond those."""
+    try:
+        return instant.astimezone(zone).replace(tzinfo=None, fold=0)
+    except OverflowError:
+        return datetime.min if instant < _FIRST else datetime.max  # noqa: DTZ901  what a clock shows has no zone
 
 
 def first_showing(wall: datetime, zone: tzinfo) -> datetime:
@@ -51,7 +62,7 @@ def first_showing(wall: datetime, zone: tzinfo) -> datetime:
 
 def offset_at(instant: datetime, zone: tzinfo) -> timedelta:
     """How far the zone's clock is ahead of UTC."""
-    offset = instant.astimezone(zone).utcoffset()
+    offset = min(max(instant, _FIRST), _LAST).astimezone(zone).utcoffset()
     assert offset is not None
     return offset
 

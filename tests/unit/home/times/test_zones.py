@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from kizami.core.errors import InvalidInput
-from kizami.home.times.zones import read_zone, zoned_text
+from kizami.home.times.zones import offset_at, read_zone, shown, zoned_text
 
 INSTANT = datetime(2025, 12, 2, 10, 23, 5, 999_999, tzinfo=UTC)
 
@@ -31,3 +31,12 @@ def test_an_instant_has_its_offset_and_in_utc_its_z() -> None:
     assert zoned_text(INSTANT, UTC) == "2025-12-02T10:23:05Z"
     assert zoned_text(INSTANT, ZoneInfo("Asia/Tokyo")) == "2025-12-02T19:23:05+09:00"
     assert zoned_text(INSTANT, ZoneInfo("Asia/Kathmandu")) == "2025-12-02T16:08:05+05:45"
+
+
+@pytest.mark.parametrize("name", ["UTC", "Europe/Berlin", "Pacific/Kiritimati", "Etc/GMT+12", "+23:59", "-23:59"])
+@pytest.mark.parametrize("instant", [datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)])
+def test_at_the_ends_of_time_a_zone_has_a_text_a_clock_and_an_offset(name: str, instant: datetime) -> None:
+    zone = read_zone(name)
+    assert datetime.fromisoformat(zoned_text(instant, zone)) == instant.replace(microsecond=0)
+    assert abs(shown(instant, zone) - instant.replace(tzinfo=None)) < timedelta(days=1)
+    assert abs(offset_at(instant, zone)) < timedelta(days=1)
