@@ -11,15 +11,20 @@ from pathlib import Path
 import apsw
 import pytest
 
+import fakes.fault_server as faults
+from fakes.fault_server import FaultServer
 from kizami.aggregation.lock import lock_for
 from kizami.aggregation.stores.sqlite import SqliteLockStore
 from kizami.alerts.messages import Message
 from kizami.alerts.notices import MessageState
+from kizami.alerts.rules.settings import Rule
 from kizami.core.blocking import Trouble
 from kizami.core.epoch import to_ms, to_seconds
 from kizami.core.targets.target import Target
+from kizami.local.alerts import delivery
+from kizami.local.alerts.delivery import AlertDelivery
 from kizami.local.alerts.incident_rows import silence_incident
-from kizami.local.alerts.outbox import next_message, note_refused, put_messages
+from kizami.local.alerts.outbox import next_message, note_refused, put_messages, undelivered
 from kizami.local.store import statements
 from kizami.local.store.blocks import blocked_metrics, save_block
 from kizami.local.store.database import open_database
@@ -27,6 +32,8 @@ from kizami.local.store.metrics import known_metric, register_targets
 from kizami.local.store.rows import FailedRow, SentRow
 from kizami.local.store.schema import MOMENTS_OF_THE_PAST, MOMENTS_TO_ACT
 from kizami.local.store.statements import BACKFILL
+from programs.daemon import wait_for
+from programs.engine_here import TurnableClock, running
 from simulation.simulated_engine import SimulatedEngine, polled
 from simulation.world.apis import Mood
 
@@ -172,3 +179,27 @@ def test_the_engine_polls_probes_and_retries_soon_after_the_clock_was_set_right(
             "SELECT count(*) FROM messages WHERE due_ms <= ?1 AND visible_ms > ?1 + 3600000", engine.now_ms
         )
         assert waiting == (0,)
+
+
+def test_an_alert_that_was_refused_by_a_clock_ahead_is_delivered_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the engine and the delivery at work: the next attempt was to be tomorrow."""
+    monkeypatch.setattr(delivery, "_LOOK_SECONDS", 0.05)
+    path, clock = tmp_path / "kizami.db", TurnableClock()
+    clock.turn(timedelta(days=1))
+    with (
+        FaultServer(faults.answer()) as api,
+        FaultServer(faults.status(503), then=faults.raw(b"{}")) as receiver,
+        running(path, Target(name="calls", url=api.url, interval_seconds=1, lag_seconds=1), clock=clock),
+        closing(open_database(path)) as connection,
+    ):
+        alerts = AlertDelivery(path, clock)
+        message = Message(1, 1, "ops", MessageState.TEST, clock.now(), clock.now())
+        put_messages(connection, [message], "en")
+        alerts.use([Rule("ops", receiver.url, ())])
+        wait_for(lambda: undelivered(connection).get("ops", (0, None))[1], "the refusal")
+        clock.turn(timedelta(days=-1))
+        wait_for(lambda: not undelivered(connection), "the message")
+        alerts.close()
+    assert len(receiver.requests) == 2
