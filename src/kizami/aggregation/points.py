@@ -6,11 +6,11 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, tzinfo
 from enum import Enum
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from kizami.aggregation.users_api import User
 from kizami.core.errors import ConfigurationError
-from kizami.core.slots import shorten
+from kizami.core.targets.unknown_names import unknown_zone
 
 DEFAULT_ZONE = "Asia/Tokyo"
 
@@ -54,7 +54,7 @@ def require_zone(name: str, place: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (LookupError, ValueError, OSError, RecursionError):  # unknown, no name, a directory, too many folders
-        raise ConfigurationError(place, f"{shorten(name)} is not a time zone like {DEFAULT_ZONE}") from None
+        raise ConfigurationError(place, unknown_zone(name, available_timezones())) from None
 
 
 def point_day(now: datetime, zone: tzinfo) -> PointDay:

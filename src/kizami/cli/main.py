@@ -19,6 +19,7 @@ import click
 
 from kizami import __version__
 from kizami.cli.exit_codes import FAILURE, INTERRUPTED, OK, USAGE, exit_code
+from kizami.cli.options import SuggestingGroup
 from kizami.core.errors import KizamiError
 from kizami.core.redaction import KNOWN
 
@@ -49,7 +50,7 @@ VERBS = {
 }
 
 
-class VerbGroup(click.Group):
+class VerbGroup(SuggestingGroup):
     """Finds a verb in its own module, so that `kizami --help` and every verb start fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -63,15 +64,16 @@ class VerbGroup(click.Group):
         command: click.Command = module.command
         return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in VERBS:
-            from kizami.core.targets.unknown_names import near_names  # only a mistake needs it
-
-            if near := near_names(args[0], VERBS):
-                ctx.fail(f"No such command {args[0]!r}; {near}")
-        return super().resolve_command(ctx, args)
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        verb = next((each for each in args if each in VERBS), None)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if verb is None:
+                raise
+            name = error.option_name
+            problem = f"{name} stands before the verb; options follow it: kizami {verb} {name}"
+            raise click.UsageError(problem, ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

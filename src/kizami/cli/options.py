@@ -12,6 +12,25 @@ from kizami.platform.config_file import DEFAULT_DATABASE
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+
+_FEW = 9  # more than that fill the line: the help lists them
+
+
+class SuggestingGroup(click.Group):
+    """A group whose unknown command is refused with the one that was probably meant, or with those there are."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        names = self.list_commands(ctx)
+        if args[0] not in names and not args[0].startswith("-"):
+            from kizami.core.targets.unknown_names import near_names  # only a mistake needs it
+
+            near = near_names(args[0], names) or ("" if len(names) > _FEW else "known: " + ", ".join(names))
+            ctx.fail(f"No such command {args[0]!r}{near and '; ' + near}")
+        return super().resolve_command(ctx, args)
+
+
 config_option: Decorator = click.option(
     "--config",
     type=click.Path(path_type=Path, readable=False),  # whoever reads it says what is wrong: a configuration error

@@ -58,7 +58,7 @@ def test_a_range_without_an_end_reaches_to_now_or_is_open() -> None:
             None,
             None,
             "1 fortnight",
-            "--last: '1 fortnight' is not a duration like 30s, 5min, ",
+            "--last: '1 fortnight' is not a duration like 30s, 5min, 1h30m or 7d (units: s, min, h, d, w, y)",
         ),
         (None, None, "999999999w", "--last: reaches back before year 0001"),
         ("-999999999w", None, None, "--from: reaches back before year 0001"),

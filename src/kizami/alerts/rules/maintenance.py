@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from typing import Any
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from kizami.alerts.rules.patterns import EVERYTHING, matches, parse_patterns
 from kizami.core.errors import ConfigurationError, InvalidInput
 from kizami.core.slots import parse_iso8601, shorten, to_utc
-from kizami.core.targets.unknown_names import refuse_unknown
+from kizami.core.targets.unknown_names import refuse_unknown, unknown_zone
 
 MAINTENANCE_SETTINGS = ("targets", "from", "to", "weekly", "time_zone")
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -108,7 +108,7 @@ def _zone(entry: Mapping[str, Any]) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (LookupError, ValueError, OSError, TypeError, RecursionError):
-        raise InvalidInput("time_zone", f"{shorten(name)} is not a time zone like Asia/Tokyo") from None
+        raise InvalidInput("time_zone", unknown_zone(name, available_timezones())) from None
 
 
 def in_maintenance(windows: Sequence[Maintenance], name: str, now: datetime) -> bool:

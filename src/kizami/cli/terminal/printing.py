@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import click
@@ -25,6 +26,14 @@ NOTHING_DUE = "no slot is due in this range"
 def say(words: str) -> None:
     """A line for the person, on stderr."""
     click.echo(f"kizami: {words}", err=True)
+
+
+def unwritable(path: Path, error: OSError) -> click.ClickException:
+    """What is wrong with a file that cannot be written, and what helps."""
+    folder = path.absolute().parent
+    if not folder.exists():
+        return click.ClickException(f"{path}: there is no directory {folder}; make it first")
+    return click.ClickException(f"{path}: cannot be written: {error.strerror}")
 
 
 def print_json(document: Any) -> None:
@@ -63,7 +72,8 @@ def completeness_text(completeness: Completeness) -> str:
 
 def stored_words(completeness: Completeness, daemon: DaemonState | None) -> str:
     """How complete a range is; of nothing, nothing is complete. The `daemon` counts for a range up to now."""
-    return f"{completeness_text(completeness)} slots stored" if completeness.expected else nothing_due(daemon)
+    words = f"{completeness_text(completeness)} slots stored" if completeness.expected else nothing_due(daemon)
+    return words if completeness.stored else f"{words}; `kizami status` says how the collection is doing"
 
 
 def nothing_due(daemon: DaemonState | None) -> str:

@@ -21,7 +21,7 @@ from kizami.aggregation.points import DEFAULT_ZONE, UserPoints, point_day, requi
 from kizami.aggregation.signing import ApiKey, require_company_id
 from kizami.cli.exit_codes import CONFIGURATION, FAILURE, OK, UNREACHABLE
 from kizami.cli.homes import HomeOptions, backend_options
-from kizami.cli.options import Decorator, database_option
+from kizami.cli.options import Decorator, SuggestingGroup, database_option
 from kizami.cli.shown_zone import tz_option
 from kizami.cli.terminal.printing import instant_text, json_option, plural, print_json, say
 from kizami.cli.terminal.tables import print_table
@@ -53,7 +53,7 @@ zone_option: Decorator = click.option(
 )
 
 
-@click.group(short_help="Grant users detected today a point, and show points.")
+@click.group(cls=SuggestingGroup, short_help="Grant users detected today a point, and show points.")
 def command() -> None:
     """Grant each of a company's users who was detected today one point a day, and show the points."""
 

@@ -11,7 +11,7 @@ from kizami.alerts.rules.settings import NO_ALERTS, AlertSettings, Rule
 from kizami.cli.exit_codes import OK, exit_code
 from kizami.cli.homes import HomeOptions, backend_options, user_name
 from kizami.cli.metric_names import optional_metric_argument, require_known
-from kizami.cli.options import config_option
+from kizami.cli.options import SuggestingGroup, config_option
 from kizami.cli.terminal.printing import instant_text, json_option, plural, print_json, say
 from kizami.cli.terminal.tables import print_table
 from kizami.core.errors import ConfigurationError, InvalidInput, KizamiError
@@ -29,7 +29,7 @@ _COLUMNS = (
 _EVENT_COLUMNS = (("time", False), ("event", False), ("by", False), ("details", False))
 
 
-@click.group(short_help="Show incidents, take them on, try receivers.")
+@click.group(cls=SuggestingGroup, short_help="Show incidents, take them on, try receivers.")
 def command() -> None:
     """What is wrong and was, who has taken it on, and whether messages arrive."""
 

@@ -113,7 +113,11 @@ class _Polled:
 
 def _what_is_polled(targets: int | None, interval: str, mock: str | None, config: Path | None) -> _Polled:
     if targets is not None:
-        return _Polled([require_interval(parse_duration(interval, "interval"))] * targets, mock, [None] * targets)
+        return _Polled(
+            [require_interval(parse_duration(interval, "--interval"))] * targets, mock, [None] * targets
+        )
+    if click.get_current_context().get_parameter_source("interval") is not click.core.ParameterSource.DEFAULT:
+        raise click.UsageError("--interval needs --targets; without it kizami.toml says how often each is polled.")
     settings = load_config(config)
     enabled = settings.config.enabled_targets
     if settings.path is None:

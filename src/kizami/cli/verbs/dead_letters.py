@@ -11,6 +11,7 @@ import click
 from kizami.cli.exit_codes import FAILURE, OK
 from kizami.cli.homes import HomeOptions, backend_options
 from kizami.cli.metric_names import metric_argument, metrics_argument, require_known
+from kizami.cli.options import SuggestingGroup
 from kizami.cli.ranges import TimeRange, range_options
 from kizami.cli.shown_zone import asked_moment, tz_option
 from kizami.cli.terminal.printing import instant_text, json_option, plural, print_json, say
@@ -29,7 +30,7 @@ def which_letters(verb: Callable[..., Any]) -> Callable[..., Any]:
     return metrics_argument(range_options(default_last=None)(json_option(backend_options(verb))))
 
 
-@click.group(short_help="List, retry or forget the slots that were given up.")
+@click.group(cls=SuggestingGroup, short_help="List, retry or forget the slots that were given up.")
 def command() -> None:
     """The slots that were tried as often as the limit allows, with the reason of the last failure."""
 

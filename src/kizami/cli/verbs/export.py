@@ -18,7 +18,7 @@ from kizami.cli.homes import HomeOptions, backend_options
 from kizami.cli.metric_names import find_targets, metrics_argument
 from kizami.cli.ranges import TimeRange, range_options
 from kizami.cli.terminal.figure_formats import write_figures_csv, write_figures_jsonl, write_figures_parquet
-from kizami.cli.terminal.printing import plural, say
+from kizami.cli.terminal.printing import plural, say, unwritable
 from kizami.cli.terminal.record_formats import (
     EXCEL,
     PLAIN,
@@ -178,7 +178,7 @@ def _destination(output: Path | None) -> Iterator[IO[bytes]]:
         with output.open("wb") if _is_special(output) else _whole_file(output.resolve()) as file:
             yield file
     except OSError as error:
-        raise click.ClickException(f"{output}: {error.strerror}") from None
+        raise unwritable(output, error) from None
 
 
 def _is_special(path: Path) -> bool:

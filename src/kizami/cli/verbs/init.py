@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from kizami.cli.recipe_names import complete_recipe, find_recipe
-from kizami.cli.terminal.printing import say
+from kizami.cli.terminal.printing import say, unwritable
 from kizami.platform.config_file import DEFAULT_CONFIG
 
 # Every setting stands in it once, commented out where it only repeats the default; a test holds it to that.
@@ -178,4 +178,4 @@ def _write(path: Path, text: str, force: bool) -> None:
     except FileExistsError:
         raise click.ClickException(f"{path}: is there already and stays as it is; --force overwrites it") from None
     except OSError as error:
-        raise click.ClickException(f"{path}: {error.strerror}") from None
+        raise unwritable(path, error) from None

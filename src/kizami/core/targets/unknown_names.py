@@ -37,6 +37,12 @@ def unknown_setting(name: str, known: Collection[str]) -> str:
     return f"is not a setting; {near_names(name, known) or 'known: ' + ', '.join(known)}"
 
 
+def unknown_zone(name: object, zones: Collection[str]) -> str:
+    """What is wrong with the name of a time zone that there is not, and which one was probably meant."""
+    near = near_names(name, [each for each in zones if "/" in each]) if isinstance(name, str) else ""
+    return f"{shorten(name)} is not a time zone{f'; {near}' if near else ' like Asia/Tokyo, Europe/Berlin or UTC'}"
+
+
 def refuse_unknown(table: Mapping[str, Any], known: Collection[str], place: str) -> None:
     """ConfigurationError for a key of the table that is not a setting."""
     for key in table:

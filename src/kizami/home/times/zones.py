@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from kizami.core.errors import InvalidInput
-from kizami.core.slots import format_second, shorten, to_utc
+from kizami.core.slots import format_second, to_utc
+from kizami.core.targets.unknown_names import unknown_zone
 
 # Between these every zone's clock shows a year from 0001 to 9999.
 _FIRST, _LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
@@ -26,9 +27,7 @@ def read_zone(name: str, field: str = "tz") -> tzinfo:
     try:
         return ZoneInfo(name)
     except (LookupError, ValueError, OSError, RecursionError):  # unknown, no name, a directory, too many folders
-        raise InvalidInput(
-            field, f"{shorten(name)} is not a time zone like Asia/Tokyo, Europe/Berlin or UTC"
-        ) from None
+        raise InvalidInput(field, unknown_zone(name, available_timezones())) from None
 
 
 def zoned_text(instant: datetime, zone: tzinfo) -> str:

@@ -148,7 +148,9 @@ def sqlite_errors(kind: type[KizamiError], path: Path | str) -> Iterator[None]:
     except apsw.Error as error:
         raise kind(f"{path}: {explain(error)}") from error
     except OSError as error:
-        raise kind(f"{path}: {error.strerror or error}") from error
+        folder = Path(path).absolute().parent
+        missing = f"there is no directory {folder}; make it first"
+        raise kind(f"{path}: {error.strerror or error if folder.exists() else missing}") from error
 
 
 def is_locked(error: KizamiError) -> bool:

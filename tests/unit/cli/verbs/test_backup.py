@@ -47,7 +47,7 @@ def test_in_a_directory_it_is_called_by_its_time(kizami: Command) -> None:
     ("arguments", "code", "words"),
     [
         (["backup", "copy.db", "--database", "none.db"], FAILURE, "none.db: there is no database yet"),
-        (["backup", "none/copy.db"], FAILURE, "none/copy.db: No such file or directory"),
+        (["backup", "none/copy.db"], FAILURE, "none/copy.db: there is no directory "),
         (["backup", "kizami.db", "--force"], USAGE, "is the database itself"),
         (["backup", "kizami.toml", "--force"], USAGE, "is no backup, so it is not replaced"),
         (["restore", "none.db"], USAGE, "FILE: none.db is not there"),

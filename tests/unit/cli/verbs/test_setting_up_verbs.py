@@ -82,7 +82,8 @@ class TestInit:
         assert kizami("init", tmp_path / "other.toml").code == OK
         assert kizami("targets", "--config", "other.toml").code == OK
         found = kizami("init", tmp_path / "none" / "x.toml")
-        assert (found.code, found.err) == (FAILURE, f"kizami: {tmp_path}/none/x.toml: No such file or directory\n")
+        line = f"kizami: {tmp_path}/none/x.toml: there is no directory {tmp_path}/none; make it first\n"
+        assert (found.code, found.err) == (FAILURE, line)
 
 
 def _toml(value: object) -> str:

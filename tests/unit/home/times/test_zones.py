@@ -20,10 +20,16 @@ def test_a_zone_has_a_name_or_an_offset() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "Tokyo", "Asia", "../etc/passwd", "/etc/localtime", "+25:00", "JST9", "\0", "x" * 999]
+    "name", ["", "Asia", "../etc/passwd", "/etc/localtime", "+25:00", "JST9", "\0", "x" * 999]
 )
 def test_anything_else_is_refused_with_examples(name: str) -> None:
     with pytest.raises(InvalidInput, match=r"^--tz: .* is not a time zone like Asia/Tokyo, Europe/Berlin or UTC$"):
+        read_zone(name, "--tz")
+
+
+@pytest.mark.parametrize("name", ["Tokyo", "asia/tokyo", "Asia/Tokio"])
+def test_a_zone_that_is_like_it_is_suggested(name: str) -> None:
+    with pytest.raises(InvalidInput, match=r"^--tz: .* is not a time zone; did you mean Asia/Tokyo\?$"):
         read_zone(name, "--tz")
 
 
