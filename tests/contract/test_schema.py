@@ -85,16 +85,50 @@ def toml(value: Any) -> str:
     return "[" + ", ".join(map(toml, value)) + "]" if isinstance(value, list) else json.dumps(value)
 
 
-def with_setting(path: tuple[str | int, ...], name: str) -> str:
+def with_setting(path: tuple[str | int, ...], name: str, value: Any = "x") -> str:
     """A file whose table at `path` has a setting of that name, and nothing else that is wrong."""
-    inner: Any = {name: "x"}
+    inner: Any = BESIDE.get(path, {}) | {name: value}
     for step in reversed(path):
         inner = [inner] if isinstance(step, int) else {step: inner}
     if path[:1] == ("targets",):
-        inner["targets"][0] |= {"name": "cpu", "url": "https://api.example.com"}
+        inner["targets"][0] = {"name": "cpu", "url": "https://api.example.com"} | inner["targets"][0]
         return f"targets = {toml(inner['targets'])}\n"
     return "".join(f"{json.dumps(key)} = {toml(value)}\n" for key, value in inner.items()) + MINIMAL
 
+
+# What the other settings of a table need beside them.
+BESIDE: dict[tuple[str | int, ...], dict[str, Any]] = {
+    ("alerts", 0): {"to": "env:A"},
+    ("aggregation",): {"companies": [{"id": "a"}]},
+    ("aggregation", "companies", 0): {"id": "a"},
+    ("backup",): {"every": "1d"},
+    ("maintenance", 0): {"weekly": "Sun 02:00-04:00"},
+    ("targets", 0, "auth", "oauth2"): {
+        "token_url": "https://a.example/t",
+        "client_id": "a",
+        "client_secret": "env:A",
+    },
+}
+WRONG: list[Any] = [
+    "",
+    "x",
+    "a b",
+    "env:",
+    "\0",
+    "\n",
+    0,
+    -1,
+    10**20,
+    1.5,
+    True,
+    [],
+    [1],
+    [[]],
+    [{}],
+    {},
+    {"a": 1},
+    {"": ""},
+]
 
 MISSPELT = [(path, name) for path, names in tables(SCHEMA) for name in names]
 
@@ -108,6 +142,26 @@ def test_a_misspelt_setting_of_any_table_is_refused_with_the_one_that_was_meant(
     where, _, problem = str(refused.value).rpartition(f"{name}{name[-1]}: ")
     assert where.startswith("kizami.toml: ")
     assert re.fullmatch(rf"is not a (table or )?setting; did you mean \[*{name}\]*\?", problem), problem
+
+
+@pytest.mark.parametrize(("path", "name"), MISSPELT)
+def test_a_setting_with_a_wrong_value_is_one_line_that_names_it(path: tuple[str | int, ...], name: str) -> None:
+    if path:
+        assert any(refusal(with_setting(path, name, value)) for value in WRONG)
+    for value in WRONG:
+        line = refusal(
+            with_setting(path, name, value) if path or name != "targets" else f"targets = {toml(value)}"
+        )
+        assert line == "" or (line.startswith("kizami.toml: ") and "\n" not in line and name in line), line
+
+
+def refusal(file: str) -> str:
+    """The line that refuses the file; nothing if it is taken."""
+    try:
+        parse_config(file)
+    except ConfigurationError as error:
+        return str(error)
+    return ""
 
 
 @pytest.mark.parametrize("path", dict(tables(SCHEMA)))

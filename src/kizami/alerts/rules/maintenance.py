@@ -68,7 +68,10 @@ def parse_maintenance(entry: object, place: str) -> Maintenance:
             raise InvalidInput("from", f"needs from and to, or weekly = {_WEEKLY_EXAMPLE}")
         if "weekly" in entry:
             return Maintenance(targets, weekly=_weekly(entry))
-        start, end = (_instant(entry.get(name), name) for name in ("from", "to"))
+        for name, other in (("from", "to"), ("to", "from")):
+            if name not in entry:
+                raise InvalidInput(name, f"is required beside {other}")
+        start, end = (_instant(entry[name], name) for name in ("from", "to"))
         if start >= end:
             raise InvalidInput("to", "must be after from")
         return Maintenance(targets, start, end)

@@ -53,7 +53,7 @@ def test_hours_over_midnight_end_on_the_next_day() -> None:
     ("entry", "place", "words"),
     [
         ({}, "from", "needs from and to, or weekly"),
-        ({"from": "2025-12-02T10:00:00Z"}, "to", "is not a time with an offset"),
+        ({"from": "2025-12-02T10:00:00Z"}, "to", "is required beside from"),
         ({"from": "2025-12-02T10:00:00", "to": "2025-12-02T11:00:00Z"}, "from", "with an offset"),
         ({"from": at(2, 1).replace(tzinfo=None), "to": at(3, 1)}, "from", "with an offset"),
         ({"from": at(2, 2), "to": at(2, 1)}, "to", "after from"),
