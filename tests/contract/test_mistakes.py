@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from kizami.cli.exit_codes import CONFIGURATION, FAILURE, UNREACHABLE, USAGE
 from kizami.cli.main import VERBS
 from kizami.core.targets.target import Target
-from programs.command import Command
+from programs.command import Command, environment
 from samples.page_database import build_targets
 
 # The superuser may read everything.
@@ -22,6 +23,13 @@ _AS_NOBODY = """import os, sys
 from kizami.cli.main import kizami, main
 kizami.get_command(None, "targets")
 os.geteuid() or os.setuid(65534)
+main(sys.argv[1:])"""
+
+_WITHOUT_EXTRAS = """import importlib.util, sys
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name in ("botocore", "apprise") else find(name, *rest)
+sys.modules["pyarrow"] = sys.modules["apprise"] = None
+from kizami.cli.main import main
 main(sys.argv[1:])"""
 
 CALLS = '[[targets]]\nname = "calls"\nurl = "http://127.0.0.1:9"\n'
@@ -197,3 +205,40 @@ def test_a_query_that_finds_no_record_says_what_to_do_next(kizami: Command) -> N
     assert kizami("query", "calls").err == f"kizami: no slot is due in this range; {hint}\n"
     keep_database(Target("calls"))
     assert kizami("query", "calls").err.endswith(f" slots stored; {hint}\n")
+
+
+@pytest.mark.parametrize("on_terminal", [False, True])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["query", "calls", "--backend", "aws"], "pip install 'kizami[aws]'"),
+        (["export", "--format", "parquet", "-o", "x.parquet"], "pip install 'kizami[parquet]'"),
+        (["doctor"], "pip install 'kizami[alerts]'"),
+        (["init", "--recipe", "[bold]x[/bold]"], "'[bold]x[/bold]' is not a recipe"),
+        (["status", "--database", "[red].db"], "[red].db: there is no database yet"),
+    ],
+)
+@pytest.mark.usefixtures("kizami")
+def test_brackets_are_kept_on_a_terminal_and_off_it(
+    arguments: list[str], words: str, *, on_terminal: bool
+) -> None:
+    Path("kizami.toml").write_text(f'{CALLS}[[alerts]]\nto = "env:CHAT"\n')
+    keep_database(Target("calls"))
+    ours, theirs = os.openpty() if on_terminal else os.pipe()
+    done = subprocess.Popen(
+        [sys.executable, "-c", _WITHOUT_EXTRAS, *arguments],
+        stdout=theirs,
+        stderr=theirs,
+        env=environment(CHAT="slack://a/b/c", COLUMNS="200"),
+    )
+    os.close(theirs)
+    assert words in _read_all(ours).decode()
+    assert done.wait(120) != 0
+
+
+def _read_all(handle: int) -> bytes:
+    found = b""
+    with os.fdopen(handle, "rb", buffering=0) as file, suppress(OSError):  # a terminal ends with an error
+        while more := file.read(65536):
+            found += more
+    return found

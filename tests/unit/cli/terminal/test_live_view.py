@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from io import StringIO
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from kizami.cli.terminal.live_view import Facts, Numbers, picture, read_numbers
+from kizami.cli.terminal.live_view import Facts, Numbers, _ConsoleHandler, picture, read_numbers
 from kizami.core.coverage import Completeness
 from kizami.core.messages import MetricRecord
 from kizami.core.targets.target import Target
@@ -22,6 +23,13 @@ from kizami.local.home import LocalHome
 from samples.page_database import build_targets, store_slots
 
 T0 = datetime(2025, 12, 2, 10, 0, tzinfo=UTC)
+
+
+def test_a_log_line_above_the_picture_keeps_its_brackets() -> None:
+    file = StringIO()
+    handler = _ConsoleHandler(Console(file=file, width=80, force_terminal=True))
+    handler.handle(logging.makeLogRecord({"msg": "pip install 'kizami[alerts]'", "levelno": logging.INFO}))
+    assert "pip install 'kizami[alerts]'" in file.getvalue()
 
 
 def record(number: int, metric: str = "calls", **how: Any) -> StoredRecord:
