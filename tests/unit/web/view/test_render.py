@@ -14,7 +14,7 @@ from kizami.web.view.render import Parts, render_parts
 from kizami.web.view.screen import look
 from kizami.web.view.words import words_in
 from kizami.web.wall.watch import Watch
-from samples.database import FixedClock, at, make_database
+from samples.database import FixedClock, at, bury_slots, make_database
 
 SLOTS = 240
 NOW = at(SLOTS) + timedelta(seconds=8)
@@ -29,11 +29,22 @@ def home(tmp_path: Path) -> Iterator[LocalHome]:
     home.close()
 
 
-def parts_at(home: LocalHome, now: datetime, view: View | None = None) -> Parts:
+def parts_at(home: LocalHome, now: datetime, view: View | None = None, language: str = "en") -> Parts:
     watch = Watch()
     snapshot, orders = watch.look(home, now), watch.orders.look(home, now)
     screen = look(home, view or View(), snapshot, orders, watch.incidents.look(home, now))
-    return render_parts(screen, words_in("en"))
+    return render_parts(screen, words_in(language))
+
+
+def test_a_cause_is_in_the_language_of_the_page_and_its_button_has_the_reason_as_it_is(
+    home: LocalHome, tmp_path: Path
+) -> None:
+    reason = "connection refused by 127.0.0.1:9"
+    bury_slots(tmp_path / "kizami.db", "torn", range(9, 12), reason, NOW)
+    for language, words in (("en", reason), ("ja", "127.0.0.1:9 が接続を拒否")):
+        page = "".join(parts_at(home, NOW, language=language).parts.values())
+        assert f">{words}</th>" in page
+        assert f'data-reason="{reason}"' in page
 
 
 def test_a_second_in_which_nothing_happens_is_told_by_nothing_but_the_age(home: LocalHome) -> None:
