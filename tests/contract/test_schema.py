@@ -21,6 +21,7 @@ from kizami.cli.verbs.init import TEMPLATE
 from kizami.core.config import BACKUP_SETTINGS, parse_config
 from kizami.core.errors import ConfigurationError
 from kizami.core.slots import INTERVALS
+from kizami.core.targets.hosts import HOST_SETTINGS
 from kizami.core.targets.settings import TARGET_SETTINGS
 from unit.alerts.rules.test_settings import URLS_WITH_SECRETS
 
@@ -237,6 +238,7 @@ def test_it_knows_every_setting_and_no_other() -> None:
     assert list(SCHEMA["definitions"]["target"]["properties"]) == list(TARGET_SETTINGS)
     assert list(tables["aggregation"]["properties"]) == list(SCHEDULE_SETTINGS)
     assert list(tables["backup"]["properties"]) == list(BACKUP_SETTINGS)
+    assert list(tables["hosts"]["items"]["properties"]) == list(HOST_SETTINGS)
     assert list(tables["alerts"]["items"]["properties"]) == list(ALERT_SETTINGS)
     assert list(tables["maintenance"]["items"]["properties"]) == list(MAINTENANCE_SETTINGS)
     company = tables["aggregation"]["properties"]["companies"]["items"]
@@ -284,6 +286,13 @@ def test_what_kizami_refuses_is_refused_as_far_as_a_schema_can_see_it(
         MINIMAL + 'proxy = "http://me:hunter2@proxy:1"',
         MINIMAL.replace("cpu", "a b"),
         MINIMAL.replace("https://", ""),
+        MINIMAL + '[[hosts]]\nhost = "api.example.com"',
+        MINIMAL + '[[hosts]]\nrequests = "60/1m"',
+        MINIMAL + '[[hosts]]\nhost = "api.example.com"\nrequests = 60',
+        MINIMAL + '[[hosts]]\nhost = "api.example.com"\nrequests = "0/1m"',
+        MINIMAL + '[[hosts]]\nhost = "api.example.com"\nrequests = "600/2d"',
+        MINIMAL + '[[hosts]]\nhost = "api.example.com"\nrequests = "100001/1d"',
+        MINIMAL + '[[hosts]]\nhost = "api.example.com"\nrequests = "600/1m"\nburst = 1',
         MINIMAL + "[backup]\nkeep = 3",
         MINIMAL + '[backup]\nevery = "often"',
         MINIMAL + '[backup]\nevery = "1d"\nkeep = 0',

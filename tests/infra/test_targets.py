@@ -261,6 +261,11 @@ def test_the_reconciler_tells_the_topic_and_may_read_the_secrets_of_alerts_only(
             "has no enabled target to poll",
         ),
         (
+            '[[targets]]\nname = "a"\nurl = "https://x.example"\n'
+            '[[hosts]]\nhost = "x.example"\nrequests = "60/1m"\n',
+            "hosts: is obeyed on one machine only; on AWS leave it out, and set intervals that stay below the",
+        ),
+        (
             '[[targets]]\nname = "a"\nurl = "https://x.example"\nheaders = { Authorization = "env:TOKEN" }\n',
             "target a: headers.Authorization: env: cannot be read on Lambda; use secretsmanager:ID or ssm:NAME",
         ),

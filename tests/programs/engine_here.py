@@ -16,6 +16,7 @@ from kizami.core.blocking import Trouble
 from kizami.core.config import Config
 from kizami.core.coverage import Span, find_gaps
 from kizami.core.slots import floor_to_slot, parse_instant
+from kizami.core.targets.hosts import RequestLimit
 from kizami.core.targets.target import Target
 from kizami.local.engine.loop import Engine, StoredRecord
 from kizami.local.engine.options import Options
@@ -61,6 +62,7 @@ def running(
     options: Options | None = None,
     clock: TurnableClock | None = None,
     new_config: Callable[[], Config | None] = lambda: None,
+    limits: tuple[RequestLimit, ...] = (),
 ) -> Iterator[list[StoredRecord]]:
     """An engine at work on these targets; gives the records that it says are stored."""
     shown: list[StoredRecord] = []
@@ -70,7 +72,7 @@ def running(
 
     def run() -> None:
         try:
-            engine.run(Config(targets))
+            engine.run(Config(targets, hosts=limits))
         except BaseException as error:  # noqa: BLE001  it is raised again below
             failures.append(error)
 

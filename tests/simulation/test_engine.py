@@ -8,8 +8,10 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -20,6 +22,7 @@ from kizami.core.epoch import to_seconds
 from kizami.core.errors import StoreError
 from kizami.core.sender import message_for_slot
 from kizami.core.slots import floor_to_slot, parse_instant
+from kizami.core.targets.hosts import RequestLimit
 from kizami.core.targets.references import SecretReference
 from kizami.core.targets.target import Target
 from kizami.home.values import PendingSlot, StoredSlot
@@ -657,6 +660,32 @@ class TestTargetsThatMisbehave:
         assert min(each.late_ms for each in second_attempts(shown)) >= 2000  # it is told in whole seconds
         assert blocked.keys() == {"refused"}
         assert len(closed.requests) == 2
+
+
+def test_a_host_gets_no_more_requests_than_its_limit_live_ones_first_and_a_restart_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    path, moments = tmp_path / "kizami.db", list[float]()
+
+    def note(exchange: faults.Exchange) -> None:
+        moments.append(time.monotonic())
+        faults.answer()(exchange)
+
+    past = [datetime(2025, 12, 2, 10, 23, second, tzinfo=UTC) for second in range(30)]
+    with FaultServer(note) as server:
+        limit = RequestLimit(urlsplit(server.url).netloc, 12, 4, Fraction(4))
+        with running(path, every_second(server), limits=(limit,)) as first:
+            wait_for(lambda: first, "a live row")
+            send_past(path, *past)
+            wait_for(lambda: len(first) >= 20, "some of the backfill")
+        with running(path, every_second(server), limits=(limit,)) as second:
+            wait_for(lambda: complete(path, past[0], past[-1] + timedelta(seconds=1)), "all of it")
+    # One request is a little longer on its way than another.
+    assert min(late - early for early, late in zip(moments, moments[12:], strict=False)) > 3.5
+    live = [[each.late_ms for each in shown if not each.backfilled] for shown in (first, second)]
+    assert len(live[0]) > 4
+    assert max(live[0]) < 1000
+    assert max(live[1]) < 4000  # all that was asked for before may be in its way
 
 
 class Gauge:

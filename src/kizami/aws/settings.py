@@ -147,11 +147,20 @@ def _read_config(path: str) -> Config:
     """Read once a cold start: a deployed file does not change."""
     try:
         with open(path, encoding="utf-8") as file:
-            return parse_config(file.read(), os.path.basename(path)).below(os.path.dirname(path))
+            config = parse_config(file.read(), os.path.basename(path)).below(os.path.dirname(path))
+            require_no_limits(config, os.path.basename(path))
+            return config
     except OSError as error:
         raise ConfigurationError("KIZAMI_CONFIG", f"{path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigurationError("KIZAMI_CONFIG", f"{path}: is not UTF-8 at byte {error.start}") from None
+
+
+def require_no_limits(config: Config, place: str) -> None:
+    """ConfigurationError for what functions that run side by side could not obey."""
+    if config.hosts:
+        problem = "is obeyed on one machine only; on AWS leave it out, and set intervals that stay below the limit"
+        raise ConfigurationError(f"{place}: hosts", problem)
 
 
 def require_queue_url(environment: Environment, variable: str = "QUEUE_URL") -> str:

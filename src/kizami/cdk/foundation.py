@@ -12,6 +12,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from kizami.aws.history.keeping import kept_metrics
+from kizami.aws.settings import require_no_limits
 from kizami.cdk.parts.alerting import maintenance_zones, require_obeyable, told_urls
 from kizami.cdk.parts.certificates import packed_certificates
 from kizami.cdk.parts.configuration import bundle_files
@@ -100,6 +101,7 @@ def read_deployable(text: str | None, settings: Settings) -> Config:
     config = parse_config(text, settings.config or "kizami.toml") if text is not None else Config()
     if not config.enabled_targets:
         raise ConfigurationError(settings.config or "kizami.toml", "has no enabled target to poll")
+    require_no_limits(config, settings.config or "kizami.toml")
     for target in config.enabled_targets:
         _require_deployable(target, settings)
         if text is not None and target.is_mock:

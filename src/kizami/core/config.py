@@ -15,10 +15,12 @@ from kizami.core.targets.unknown_names import HEAD_SETTINGS, near_names, refuse_
 if TYPE_CHECKING:
     from kizami.aggregation.schedule import AggregationSchedule
     from kizami.alerts.rules.settings import AlertSettings
+    from kizami.core.targets.hosts import RequestLimit
 
 OF_ALL_TARGETS = ("keep", "keep_totals")
 _TABLE_SETTINGS = {  # each as the file writes its header
     "targets": "[[targets]]",
+    "hosts": "[[hosts]]",
     "aggregation": "[aggregation]",
     "backup": "[backup]",
     "alerts": "[[alerts]]",
@@ -53,6 +55,7 @@ class Config:
     aggregation: AggregationSchedule | None = None
     backup: BackupPlan | None = None
     alerts: AlertSettings | None = None
+    hosts: tuple[RequestLimit, ...] = ()
 
     @property
     def enabled_targets(self) -> tuple[Target, ...]:
@@ -105,7 +108,14 @@ def parse_config(text: str, place: str = "kizami.toml") -> Config:
     _refuse_repeated(targets, place)
     backup = _parse_backup(document["backup"], f"{place}: backup") if "backup" in document else None
     alerts = _parse_alerts(document, place)
-    return Config(targets, _parse_aggregation(document, place), backup, alerts)
+    hosts = _parse_hosts(document["hosts"], targets, f"{place}: hosts") if "hosts" in document else ()
+    return Config(targets, _parse_aggregation(document, place), backup, alerts, hosts)
+
+
+def _parse_hosts(value: object, targets: tuple[Target, ...], place: str) -> tuple[RequestLimit, ...]:
+    from kizami.core.targets.hosts import parse_hosts  # hardly any file has one
+
+    return parse_hosts(value, targets, place)
 
 
 def _refuse_unknown(document: Mapping[str, Any], place: str) -> None:
@@ -163,7 +173,7 @@ def _parse_aggregation(document: Mapping[str, Any], place: str) -> AggregationSc
 
 
 def _parse_alerts(document: Mapping[str, Any], place: str) -> AlertSettings | None:
-    if document.keys() <= {"targets", "aggregation", "backup"}:
+    if document.keys() <= {"targets", "hosts", "aggregation", "backup"}:
         return None
     from kizami.alerts.rules.settings import parse_alerts  # as above
 

@@ -114,6 +114,12 @@ echo = true
 # The proxy on the way there; one with a password is kept elsewhere: "env:PROXY_URL".
 # proxy = "http://proxy.example.com:3128"
 
+# How many requests a host may get, on one machine: at most 600 in any minute. Live polls go first; a limit below
+# what the targets of the host need is refused.
+# [[hosts]]
+# host = "api.example.com"
+# requests = "600/1m"
+
 # Who is told when something breaks, and when it is whole again. to is "env:NAME" of an Apprise URL (slack://…,
 # mailto://…), or https://… for a JSON webhook, signed with secret.
 # [[alerts]]

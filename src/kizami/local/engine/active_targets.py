@@ -11,16 +11,16 @@ import gc
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from kizami.core.config import Config
 from kizami.core.errors import KizamiError, StoreError
 from kizami.core.ports import WallClock
+from kizami.core.targets.hosts import RequestLimit, host_of
 from kizami.core.targets.target import Target
 from kizami.home.targets import LONGEST_SPREAD_SECONDS
 from kizami.local.engine.failures.backoff import longest_delay_seconds
@@ -70,6 +70,7 @@ class LoadedTargets:
     changed: frozenset[int]  # new, or not as they were
     plan: frozenset[PlanKey]
     shown_as: Mapping[int, tuple[str, int]]  # names and decimal places of their values
+    limits: Sequence[RequestLimit] = ()
 
 
 class TargetLoader:
@@ -200,6 +201,7 @@ class TargetLoader:
                 for each in active.values()
                 for number, name in zip(each.value_ids, each.target.metrics, strict=True)
             },
+            config.hosts,
         )
 
 
@@ -256,7 +258,7 @@ def _active(access: TargetAccess, known: Mapping[str, KnownMetric], *, spread: b
         target=target,
         metric_id=metric_id,
         offset_ms=offset_ms(target, metric_id) if spread else 0,
-        host=urlsplit(target.url).netloc,
+        host=host_of(target.url),
         access=access,
         value_ids=tuple(known[name].id for name in target.metrics),
     )

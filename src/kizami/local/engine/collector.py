@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -14,6 +14,7 @@ from kizami.core.errors import ApiError, ApiUnreachable, InvalidInput
 from kizami.core.messages import ScheduleMessage
 from kizami.core.ports import WallClock
 from kizami.core.slots import Window, shift
+from kizami.core.targets.hosts import RequestLimit
 from kizami.local.engine.active_targets import LEAST_WAITING, ActiveTarget, over_after_seconds, waiting_limits
 from kizami.local.engine.failures.backoff import retry_delay_seconds
 from kizami.local.engine.failures.blocked_targets import BlockedTargets
@@ -25,7 +26,7 @@ from kizami.local.engine.write_batch import WriteBatch
 from kizami.local.http.fetcher import Finished
 from kizami.local.http.requester import Requester
 from kizami.local.store.blocks import end_block, save_block
-from kizami.local.store.rows import FailedRow, ReturnedRow, StoredRow, TakenMessage
+from kizami.local.store.rows import FailedRow, RequestRow, ReturnedRow, StoredRow, TakenMessage
 from kizami.local.store.statements import BACKFILL, LIVE
 
 _CROWDED_MS = 5000  # when an old message that found too long a line is handed out again
@@ -75,7 +76,7 @@ class Collector:
         self._clock = clock
         self._machine = machine
         self._hosts: HostLimits[Poll] = HostLimits(
-            min(options.max_in_flight, requester.max_connections), options.max_per_host
+            min(options.max_in_flight, requester.max_connections), options.max_per_host, machine.monotonic
         )
         self._in_flight: dict[Poll, None] = {}  # in the order in which they left
         self._active: Mapping[int, ActiveTarget] = {}
@@ -92,6 +93,20 @@ class Collector:
         self._active = targets
         self._waiting_limits = waiting_limits(targets.values(), self._options)
         self._over_after = over_after_seconds(targets.values())
+
+    def use_limits(self, limits: Iterable[RequestLimit], sent: Iterable[tuple[int, str, int]] = ()) -> None:
+        """Keep these limits from now on; `sent` are the requests that an earlier run has noted."""
+        now_ms = self._clock.milliseconds()
+        ago = ((max(0.0, now_ms - 1000 * second - 999), host, count) for second, host, count in sent)
+        self._hosts.use_limits(limits, ago)
+
+    def pause_seconds(self) -> float:
+        """How long what waits for the limit of a host goes on waiting; what need not leaves."""
+        pause = self._hosts.pause_seconds()
+        if not pause:
+            self._advance()
+            pause = self._hosts.pause_seconds()
+        return pause
 
     def host_of(self, metric_id: int) -> str | None:
         """Where the metric's requests go; None if it is blocked or not polled. For the writer's thread, too."""
@@ -202,6 +217,8 @@ class Collector:
             self._miss(poll, "its time was over before it could be asked for")
             return
         poll.asked_ms = now_ms
+        if self._hosts.has_limit(poll.active.host):
+            self.batch.requested.append(RequestRow(int(now_ms) // 1000, poll.active.host))
         self._in_flight[poll] = None
         self._requester.start(poll.url, poll.active.access, poll, poll.body)
 

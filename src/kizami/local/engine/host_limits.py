@@ -8,10 +8,15 @@ stopped answering while its host answers others: a hanging target delays neither
 
 from __future__ import annotations
 
+import math
+import time
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from enum import Enum
 from typing import Generic, TypeVar
+
+from kizami.core.targets.hosts import RequestLimit
+from kizami.local.http.request_window import RequestWindow
 
 Waiting = TypeVar("Waiting")
 
@@ -74,19 +79,10 @@ class _TargetLines(Generic[Waiting]):
     not answer has `few` of those targets and `few` of the others. `unanswered` says how a new line begins.
     """
 
-    __slots__ = (
-        "_few",
-        "_most",
-        "_of_target",
-        "_ready",
-        "_silent",
-        "_unanswered",
-        "in_flight",
-        "silent_in_flight",
-    )
+    __slots__ = ("_few", "_first", "_most", "_of_target", "_ready", "_silent", "in_flight", "silent_in_flight")
 
     def __init__(self, most: int, few: int, unanswered: int = 0) -> None:
-        self._unanswered = unanswered
+        self._first = unanswered
         self._most = most
         self._few = min(few, most)
         self._of_target: dict[Hashable, _Line[Waiting]] = {}
@@ -118,7 +114,7 @@ class _TargetLines(Generic[Waiting]):
     def line(self, target: Hashable) -> _Line[Waiting]:
         line = self._of_target.get(target)
         if line is None:
-            line = self._of_target[target] = _Line(self._unanswered)
+            line = self._of_target[target] = _Line(self._first)
         return line
 
     def may_leave_at_once(self, line: _Line[Waiting], *, host_silent: bool) -> bool:
@@ -199,10 +195,11 @@ class _TargetLines(Generic[Waiting]):
 
 
 class _Host(Generic[Waiting]):
-    __slots__ = ("answered_ms", "in_flight", "live", "old", "old_waiting", "unanswered")
+    __slots__ = ("answered_ms", "in_flight", "live", "old", "old_waiting", "unanswered", "window")
 
     def __init__(self, most: int, most_old: int) -> None:
         self.in_flight = 0
+        self.window: RequestWindow | None = None
         self.old_waiting = 0
         self.answered_ms = 0.0  # the last time
         self.unanswered = 0  # requests in a row that were sent since
@@ -221,15 +218,14 @@ class _Host(Generic[Waiting]):
         elif sent_ms >= self.answered_ms or now_ms < self.answered_ms:  # or the clock was set back
             self.unanswered += 1
 
-    @property
-    def old_taken(self) -> int:
-        return self.old.in_flight + self.old_waiting
-
 
 class HostLimits(Generic[Waiting]):
     """The lines before the hosts. A slow or dead host or target fills its own line only."""
 
-    def __init__(self, max_in_flight: int, max_per_host: int) -> None:
+    def __init__(self, max_in_flight: int, max_per_host: int, now: Callable[[], float] = time.monotonic) -> None:
+        self._now_ms: Callable[[], float] = lambda: now() * 1000
+        self._limited: list[RequestWindow] = []
+        self._held: dict[str, float] = {}  # hosts that have had all their requests, and until when
         self._max_in_flight = max_in_flight
         self._max_per_host = max_per_host
         self._max_old_per_host = max(1, max_per_host // OLD_SHARE)
@@ -238,15 +234,39 @@ class HostLimits(Generic[Waiting]):
         self.in_flight = 0
         self.old = 0  # old requests, waiting or in flight
 
+    def use_limits(self, limits: Iterable[RequestLimit], sent: Iterable[tuple[float, str, int]] = ()) -> None:
+        """Keep these limits from now on; `sent` are requests of an earlier run: ms ago, host, how many."""
+        now_ms = self._now_ms()
+        windows = {limit.host: RequestWindow(limit, self._host(limit.host).window) for limit in limits}
+        for ago_ms, name, requests in sent:
+            if name in windows:
+                windows[name].restore(now_ms - ago_ms, requests, now_ms)
+        for name, host in self._hosts.items():
+            host.window = windows.get(name)
+            self._movable[name] = None
+        self._limited = list(windows.values())
+
+    def pause_seconds(self) -> float:
+        """How long no host that has had all its requests may get another one."""
+        now_ms = self._now_ms()
+        for window in self._limited:
+            window.offered = window.old_room(now_ms)
+        over = [name for name, until_ms in self._held.items() if until_ms <= now_ms]
+        for name in over:
+            del self._held[name]
+            self._movable[name] = None
+        return 0.0 if over else (min(self._held.values(), default=math.inf) - now_ms) / 1000
+
     def enter(self, name: str, target: Hashable, request: Waiting, *, live: bool, now_ms: float) -> Entry:
         """Send it at once where no other request is in the way, else let it wait in the target's line."""
-        host = self._hosts.get(name)
-        if host is None:
-            host = self._hosts[name] = _Host(self._max_per_host, self._max_old_per_host)
+        host = self._host(name)
         lines = host.live if live else host.old
         line = lines.line(target)
         has_place = self.in_flight < self._max_in_flight and host.in_flight < self._max_per_host
+        if host.window is not None:
+            has_place = has_place and host.window.room(self._now_ms()) > 0
         if live and has_place and lines.may_leave_at_once(line, host_silent=host.is_silent):
+            self._note(host, live=live)
             lines.leave(line)
             host.in_flight += 1
             self.in_flight += 1
@@ -264,13 +284,18 @@ class HostLimits(Generic[Waiting]):
         self, name: str, target: Hashable, *, live: bool, answered: bool, sent_ms: float, now_ms: float
     ) -> bool:
         """A request is over, with an answer or without; True if another one may be waiting for that."""
-        host = self._hosts[name]
-        host.note(answered=answered, sent_ms=sent_ms, now_ms=now_ms)
-        return self._leave(host, name, target, live=live, answered=answered)
+        self._hosts[name].note(answered=answered, sent_ms=sent_ms, now_ms=now_ms)
+        return self._leave(name, target, live=live, answered=answered)
 
     def unsent(self, name: str, target: Hashable, *, live: bool) -> None:
-        """A request that was let through was not sent after all."""
-        self._leave(self._hosts[name], name, target, live=live, answered=None)
+        """The request that was let through last was not sent after all."""
+        if (window := self._hosts[name].window) is not None:
+            window.take_back(live=live)
+        self._leave(name, target, live=live, answered=None)
+
+    def has_limit(self, name: str) -> bool:
+        """True if the host may get so many requests in a period and no more."""
+        return self._hosts[name].window is not None
 
     def advance(self) -> Iterator[Waiting]:
         """The requests that may leave their lines now, host by host in turn; each is in flight from here on."""
@@ -283,9 +308,12 @@ class HostLimits(Generic[Waiting]):
     def old_room(self, name: str) -> int:
         """How many more old requests of the host may come; asked by another thread."""
         host = self._hosts.get(name)
-        taken = host.old_taken if host else 0
+        taken = host.old.in_flight + host.old_waiting if host else 0
         alone = self.old >= OLD_LIMIT or (host is not None and host.is_silent)
-        return (SILENT_OLD if alone else OLD_LINE) - taken
+        room = (SILENT_OLD if alone else OLD_LINE) - taken
+        if host is not None and host.window is not None:
+            return min(room, host.window.offered - host.old_waiting)
+        return room
 
     def old_room_of(self, name: str, target: Hashable) -> int:
         """How many more of them the target may have; likewise."""
@@ -318,9 +346,8 @@ class HostLimits(Generic[Waiting]):
         self.old -= line.waiting
         return host.old.empty(line)
 
-    def _leave(
-        self, host: _Host[Waiting], name: str, target: Hashable, *, live: bool, answered: bool | None
-    ) -> bool:
+    def _leave(self, name: str, target: Hashable, *, live: bool, answered: bool | None) -> bool:
+        host = self._hosts[name]
         lines = host.live if live else host.old
         lines.done(lines.line(target), answered=answered)
         host.in_flight -= 1
@@ -342,10 +369,30 @@ class HostLimits(Generic[Waiting]):
             line = lines.turn(host_silent=host.is_silent)
         if line is None:
             return None
+        if host.window is not None and not self._is_allowed(host.window, name, live=lines is host.live):
+            return None
         if self.in_flight >= self._max_in_flight:
             self._movable[name] = None
             return None
         self.in_flight += 1
         host.in_flight += 1
         host.old_waiting -= lines is host.old
+        self._note(host, live=lines is host.live)
         return lines.take(line)
+
+    def _host(self, name: str) -> _Host[Waiting]:
+        host = self._hosts.get(name)
+        if host is None:
+            host = self._hosts[name] = _Host(self._max_per_host, self._max_old_per_host)
+        return host
+
+    def _is_allowed(self, window: RequestWindow, name: str, *, live: bool) -> bool:
+        now_ms = self._now_ms()
+        if (window.room(now_ms) if live else window.old_room(now_ms)) > 0:
+            return True
+        self._held[name] = window.next_ms(now_ms)
+        return False
+
+    def _note(self, host: _Host[Waiting], *, live: bool) -> None:
+        if host.window is not None:
+            host.window.note(self._now_ms(), live=live)

@@ -22,10 +22,11 @@ import apsw
 
 from kizami.core.answers.numbers import to_number
 from kizami.core.config import Config
-from kizami.core.epoch import from_ms, from_seconds
+from kizami.core.epoch import from_ms, from_seconds, to_seconds
 from kizami.core.errors import StoreError
 from kizami.core.messages import MetricRecord
 from kizami.core.ports import WallClock
+from kizami.core.targets.hosts import LONGEST_PERIOD_SECONDS, RequestLimit
 from kizami.core.targets.target import Target
 from kizami.local.engine.active_targets import ActiveTarget, LoadedTargets, TargetLoader
 from kizami.local.engine.agenda import Agenda
@@ -162,7 +163,8 @@ class Engine:
     def _open(self, loaded: LoadedTargets) -> None:
         now_ms = int(self._clock.milliseconds())
         self._apply(loaded, now_ms)
-        when_unlocked(lambda: self._writer.run_now(self._take_over), self._path, lambda: self._stopping)
+        take_over = partial(self._take_over, loaded.limits)
+        when_unlocked(lambda: self._writer.run_now(take_over), self._path, lambda: self._stopping)
         self._clocks_ms = self._clock.milliseconds(), self._machine.monotonic() * 1000
         self._hand_over()
         self._writer.start()
@@ -180,11 +182,12 @@ class Engine:
         self._collector.blocked.hurry(loaded.changed, self._clock.now())
         self._shown_as |= loaded.shown_as
         self._collector.use_targets(loaded.active)
+        self._collector.use_limits(loaded.limits)
         if self._live:
             self._drop_unplanned(loaded.plan)
         self._plan_anew(now_ms)
 
-    def _take_over(self, connection: apsw.Connection) -> None:
+    def _take_over(self, limits: Sequence[RequestLimit], connection: apsw.Connection) -> None:
         """Release what a process held that is dead: only one may work on a database. Blocked targets stay so."""
         now_ms = int(self._clock.milliseconds())
         statements.release_all(connection, now_ms)
@@ -193,6 +196,13 @@ class Engine:
         self._collector.blocked.restore(troubles, self._clock.now())
         for number in troubles.keys() & self._active.keys():
             self._collector.failures.still_blocked(self._active[number].target.name, troubles[number])
+        self._restore_requests(limits, connection)
+
+    def _restore_requests(self, limits: Sequence[RequestLimit], connection: apsw.Connection) -> None:
+        """The requests of the last run count: a restart allows no host more than its limit."""
+        if limits:
+            since = to_seconds(self._clock.now()) - LONGEST_PERIOD_SECONDS
+            self._collector.use_limits(limits, statements.requests_since(connection, since))
 
     def _drop_unplanned(self, plan: frozenset[PlanKey]) -> None:
         """What was planned for targets as they were, in this run or the last, would take the new plan's place."""
@@ -242,8 +252,8 @@ class Engine:
         now_ms = self._clock.milliseconds()
         if self._sender.has_more(now_ms) and self._writer.backlog < _PLAN_LIMIT:
             return 0
-        next_ms = self._agenda.next_ms
-        return _TURN_SECONDS if next_ms is None else min(_TURN_SECONDS, (next_ms - now_ms) / 1000)
+        pause, next_ms = min(_TURN_SECONDS, self._collector.pause_seconds()), self._agenda.next_ms
+        return pause if next_ms is None else min(pause, (next_ms - now_ms) / 1000)
 
     def _hand_over(self) -> None:
         if self._collector.batch:

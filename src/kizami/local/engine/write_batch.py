@@ -9,8 +9,9 @@ from typing import Any
 
 import apsw
 
+from kizami.core.targets.hosts import LONGEST_PERIOD_SECONDS
 from kizami.local.store import statements
-from kizami.local.store.rows import FailedRow, OfSlot, ReturnedRow, SentRow, SlotKey, StoredRow
+from kizami.local.store.rows import FailedRow, OfSlot, RequestRow, ReturnedRow, SentRow, SlotKey, StoredRow
 from kizami.local.store.statements import LIVE
 
 Change = Callable[[apsw.Connection], None]
@@ -22,7 +23,7 @@ class WriteBatch:
 
     `answered` have brought several values, which are among the `stored`; `buried` become dead letters, `removed`
     are expected by nobody any more; `unasked` go back to the queue without a request, `unanswered` after one whose
-    answer was not waited for.
+    answer was not waited for. `requested` are the requests to hosts that have a limit.
     `afterwards` is for the loop to call once all of it, and whatever was handed over before, is durable.
     """
 
@@ -36,6 +37,7 @@ class WriteBatch:
     removed: list[SlotKey] = field(default_factory=list)
     unasked: list[ReturnedRow] = field(default_factory=list)
     unanswered: list[ReturnedRow] = field(default_factory=list)
+    requested: list[RequestRow] = field(default_factory=list)
 
     def __len__(self) -> int:
         return sum(map(len, _lists(self)))
@@ -83,6 +85,8 @@ class WriteBatch:
             statements.give_back(connection, self.unasked, asked=False)
         if self.unanswered:
             statements.give_back(connection, self.unanswered, asked=True)
+        if self.requested:
+            statements.note_requests(connection, self.requested, now_ms // 1000, LONGEST_PERIOD_SECONDS)
 
 
 _lists: Callable[[WriteBatch], tuple[list[Any], ...]] = attrgetter(*(each.name for each in fields(WriteBatch)))

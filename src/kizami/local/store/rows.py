@@ -57,6 +57,13 @@ class TakenMessage(NamedTuple):
         return self.metric_id, self.seconds, self.due_ms - 1000 * self.slot
 
 
+class RequestRow(NamedTuple):
+    """A request that left for a host with a limit."""
+
+    second: int
+    host: str
+
+
 class StoredRow(NamedTuple):
     """A record, and how it came: how late it was asked for, at which attempt, and whether as backfill."""
 

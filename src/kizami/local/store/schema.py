@@ -272,6 +272,16 @@ CREATE TRIGGER deleted_metrics_are_changes AFTER DELETE ON metrics BEGIN
 END;
 """
 
+# How many requests a host has had lately: a restart does not allow it more than its limit.
+_SCHEMA_9 = """
+CREATE TABLE requests (
+    second   INTEGER NOT NULL,                  -- in which they left
+    host     TEXT    NOT NULL,
+    requests INTEGER NOT NULL,
+    PRIMARY KEY (second, host)
+) STRICT, WITHOUT ROWID;
+"""
+
 # Every column that holds a moment. Those to act at must follow a correction of the clock: what was planned while
 # it was ahead would otherwise wait for as long as it was. Each has the statement that plans it again at :now (in
 # milliseconds) where it lies further ahead than it can have been planned, or "" and the place that does so.
@@ -298,6 +308,7 @@ MOMENTS_OF_THE_PAST = frozenset(
         *("slots.slot", "slots.collected_ms", "messages.slot", "messages.sent_ms"),
         *("dead_letters.slot", "dead_letters.due_ms", "dead_letters.sent_ms", "dead_letters.died_ms"),
         *("tallies.bucket", "tallies.newest", "sealed_spans.start", "sealed_spans.newest", "sealed_until.slot"),
+        "requests.second",  # one ahead of now counts as of now
         *("metrics.expired_until", "pauses.since_ms", "points.updated_at", "events.at_ms"),
         *("blocks.since_ms", "blocks.asked_ms", "blocks.kept_from", "outbox.created_ms", "outbox.settled_ms"),
         *("incidents.since_ms", "incidents.over_ms", "incidents.acknowledged_ms", "incidents.silenced_at_ms"),
@@ -314,4 +325,5 @@ MIGRATIONS: tuple[str, ...] = (
     _SCHEMA_6,
     _SCHEMA_7,
     _SCHEMA_8,
+    _SCHEMA_9,
 )

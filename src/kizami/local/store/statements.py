@@ -17,6 +17,7 @@ from kizami.local.store.rows import (
     FailedRow,
     OfSlot,
     PlanKey,
+    RequestRow,
     ReturnedRow,
     SentRow,
     SlotKey,
@@ -162,6 +163,12 @@ WHERE NOT held AND 1000 * (slot + (value ->> 1)) <= ?2
 """
 
 
+_NOTE_REQUESTS = """
+INSERT INTO requests SELECT value ->> 0, value ->> 1, count(*) FROM json_each(?1) WHERE true GROUP BY 1, 2
+ON CONFLICT DO UPDATE SET requests = requests + excluded.requests
+"""
+
+
 def _keys(rows: Sequence[OfSlot]) -> str:
     return json.dumps([(row.slot, row.metric_id) for row in rows])
 
@@ -200,6 +207,20 @@ def _sealed_values(connection: apsw.Connection, rows: Sequence[SentRow]) -> set[
     return sealed_keys(
         connection, old + [SlotKey(*row) for row in connection.execute(_VALUES, (json.dumps(old),))]
     )
+
+
+def note_requests(connection: apsw.Connection, rows: Sequence[RequestRow], now: int, longest: int) -> None:
+    """Note requests to hosts that have a limit, and forget those further from `now` than the longest period.
+
+    Those ahead of it were noted while the clock was ahead.
+    """
+    connection.execute(_NOTE_REQUESTS, (json.dumps(rows),))
+    connection.execute("DELETE FROM requests WHERE second NOT BETWEEN ? AND ?", (now - longest, now + longest))
+
+
+def requests_since(connection: apsw.Connection, since: int) -> list[tuple[int, str, int]]:
+    """The second, the host and the number of requests noted from that second on, in their order."""
+    return list(connection.execute("SELECT * FROM requests WHERE second >= ? ORDER BY second", (since,)))
 
 
 def has_messages(connection: apsw.Connection, due_by_ms: int) -> tuple[bool, bool]:

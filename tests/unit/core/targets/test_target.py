@@ -187,8 +187,8 @@ class TestConfig:
         )
         assert refusal_of("colour = 1\n" + MINIMAL) == (
             "kizami.toml: colour: is not a table or setting; "
-            "known: [[targets]], [aggregation], [backup], [[alerts]], [[maintenance]], public_url, language, "
-            "heartbeat, keep, keep_totals"
+            "known: [[targets]], [[hosts]], [aggregation], [backup], [[alerts]], [[maintenance]], public_url, "
+            "language, heartbeat, keep, keep_totals"
         )
 
     def test_an_unknown_setting_cannot_break_the_line(self) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kizami.core.errors import ApiStatusError, ApiUnreachable, ConfigurationError
+from kizami.core.targets.hosts import RequestLimit
 from kizami.core.targets.references import SecretReference
 from kizami.core.targets.target import Target
 from kizami.local.engine.failures.backoff import MAX_SECONDS, retry_delay_seconds
@@ -325,6 +329,105 @@ class TestNeighbours:
             advance()
         assert not waiting
         assert (hosts.in_flight, hosts.old) == (0, 0)
+
+
+class TestRequestsPerTime:
+    """At most so many requests to a host in any period, of which live ones have their share."""
+
+    LIMIT = RequestLimit("a", 6, 60, Fraction(4))
+
+    def hosts(self, limit: RequestLimit = LIMIT) -> tuple[HostLimits[str], list[float]]:
+        now = [1000.0]
+        hosts: HostLimits[str] = HostLimits(100, 100, lambda: now[0])
+        hosts.use_limits([limit])
+        answer_an_old_one(hosts, "b")
+        return hosts, now
+
+    def live(self, hosts: HostLimits[str], count: int) -> list[Entry]:
+        return [enter(hosts, "a", f"live {n}", target=f"t{n}") for n in range(count)]
+
+    def test_no_more_leave_in_any_period_and_the_next_one_as_soon_as_it_may(self) -> None:
+        hosts, now = self.hosts()
+        assert self.live(hosts, 2) == [Entry.SENT] * 2
+        now[0] += 20
+        assert self.live(hosts, 6) == [Entry.SENT] * 4 + [Entry.WAITING] * 2
+        assert list(hosts.advance()) == []
+        assert hosts.pause_seconds() == pytest.approx(40)
+        assert enter(hosts, "b", "other") is Entry.SENT
+        now[0] += 39.9
+        assert hosts.pause_seconds() > 0
+        assert list(hosts.advance()) == []
+        now[0] += 0.1
+        assert hosts.pause_seconds() == 0
+        assert list(hosts.advance()) == ["live 4", "live 5"]
+
+    def test_old_ones_leave_live_ones_their_share_and_go_after_them(self) -> None:
+        hosts, now = self.hosts()
+        hosts.pause_seconds()
+        assert hosts.old_room("a") == 2
+        for n in range(4):
+            enter(hosts, "a", f"old {n}", live=False, target=f"t{n}")
+        assert list(hosts.advance()) == ["old 0", "old 1"]
+        assert self.live(hosts, 5) == [Entry.SENT] * 4 + [Entry.WAITING]
+        now[0] += 60
+        assert hosts.pause_seconds() == 0
+        assert list(hosts.advance()) == ["live 4", "old 2", "old 3"]
+
+    def test_what_was_not_sent_after_all_is_not_counted(self) -> None:
+        hosts, _ = self.hosts()
+        for _ in range(10):
+            assert enter(hosts, "a", "x") is Entry.SENT
+            hosts.unsent("a", "t", live=True)
+        assert self.live(hosts, 6) == [Entry.SENT] * 6
+
+    def test_requests_of_an_earlier_run_count_and_those_beyond_the_live_share_as_old_ones(self) -> None:
+        hosts, now = self.hosts()
+        hosts.use_limits(
+            [self.LIMIT], [(60_000.0, "a", 9), (59_000.0, "a", 4), (10_000.0, "a", 1), (0.0, "gone", 9)]
+        )
+        hosts.pause_seconds()
+        assert hosts.old_room("a") == 1
+        assert self.live(hosts, 2) == [Entry.SENT, Entry.WAITING]
+        assert list(hosts.advance()) == []
+        assert hosts.pause_seconds() == pytest.approx(1)
+        now[0] += 1
+        hosts.pause_seconds()
+        assert list(hosts.advance()) == ["live 1"]
+
+    def test_the_newest_requests_of_an_earlier_run_count_although_there_are_more_than_the_limit(self) -> None:
+        hosts, now = self.hosts()
+        hosts.use_limits([self.LIMIT], [(59_000.0, "a", 6), (0.0, "a", 5)])
+        now[0] += 30
+        assert self.live(hosts, 2) == [Entry.SENT, Entry.WAITING]
+
+    def test_another_limit_counts_what_was_sent_under_the_first_and_none_ends_it(self) -> None:
+        hosts, _ = self.hosts()
+        assert self.live(hosts, 5).count(Entry.SENT) == 5
+        hosts.use_limits([replace(self.LIMIT, requests=7)])
+        assert self.live(hosts, 3) == [Entry.SENT, Entry.SENT, Entry.WAITING]
+        hosts.use_limits([])
+        assert list(hosts.advance()) == ["live 2"]
+        assert hosts.pause_seconds() == math.inf
+
+    @given(st.lists(st.tuples(st.floats(0, 30), st.booleans(), st.integers(0, 3)), max_size=60))
+    def test_whatever_comes_no_period_has_more(self, steps: list[tuple[float, bool, int]]) -> None:
+        hosts, now = self.hosts()
+        sent: list[float] = []
+
+        def advance() -> None:
+            hosts.pause_seconds()
+            for request in list(hosts.advance()):
+                sent.append(now[0])
+                done(hosts, "a", target=request[:2], live=request.endswith("True"))
+
+        for number, (pause, live, of) in enumerate(steps):
+            if enter(hosts, "a", f"t{of} {number} {live}", live=live, target=f"t{of}") is Entry.SENT:
+                sent.append(now[0])
+                done(hosts, "a", target=f"t{of}")
+            advance()
+            now[0] += pause
+            advance()
+        assert all(late - early >= 60 for early, late in zip(sent, sent[6:], strict=False))
 
 
 class TestFailureLog:
