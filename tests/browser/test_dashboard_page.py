@@ -198,7 +198,7 @@ def test_a_chart_that_has_missed_slots_or_could_not_be_loaded_is_loaded_anew(
     open_page: OpenPage, path: Path
 ) -> None:
     clock = FixedClock(NOW - timedelta(minutes=30))
-    with sole_daemon(path, UP), DashboardServer(lambda: LocalHome(path), port=0, clock=clock) as server:
+    with DashboardServer(lambda: LocalHome(path), port=0, clock=clock) as server:
         page = until_live(open_page(f"{server.url}/targets/{ORDERS}", expected=("ERR_FAILED",)))
         summary = page.locator("#chart-summary")
         expect(summary).to_contain_text("180 of 180 slots")
@@ -448,7 +448,7 @@ def test_without_javascript_everything_but_the_chart_is_there(open_page: OpenPag
 
 
 def test_a_token_is_asked_for_once(open_page: OpenPage, path: Path, axe: Callable[[Page], list[str]]) -> None:
-    with sole_daemon(path, UP), DashboardServer(lambda: LocalHome(path), port=0, token=TOKEN) as server:
+    with DashboardServer(lambda: LocalHome(path), port=0, token=TOKEN) as server:
         page = open_page(f"{server.url}/targets/{CALLS}?range=1h", expected=("401",))
         assert axe(page) == []
         page.get_by_label("Token").fill("a wrong guess")

@@ -40,7 +40,7 @@ from simulation.world.apis import Mood
 NOW = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
 AHEAD = NOW + timedelta(days=1)
 DAY_SECONDS = 86_400
-_MOMENT = re.compile(r".*(_ms|_at|_until|_from|_slot)|slot|start|newest|bucket")
+_MOMENT = re.compile(r".*(_ms|_at|_until|_from|_slot)|slot|start|newest|bucket|second")
 _DURATIONS = {"slots.late_ms"}
 
 
