@@ -113,3 +113,20 @@ def test_the_page_lists_them_first_with_what_can_be_done_and_escapes_what_they_s
     assert "発生" not in page
     of_another = get(url, "/targets/注文/数", lang="en").text
     assert 'id="incidents" aria-labelledby="incidents-heading" hidden' in of_another
+
+
+def test_a_target_s_lists_have_its_own_alone(url: str) -> None:
+    """The page of the other target, and its lists, show none of what happened to this one."""
+    for metric, incidents in (("calls", [3, 2, 1]), ("注文/数", [])):
+        items = get(url, "/api/v1/incidents", metric=metric).json()["items"]
+        assert [each["number"] for each in items] == incidents
+        events = get(url, "/api/v1/events", metric=metric).json()["items"]
+        names = {each["event"] for each in events}
+        assert names - {"incident.acknowledged", "incident.silenced", "incident.unsilenced"} == {"clock.jumped"}
+        assert metric == "calls" or names == {"clock.jumped"}
+        for language, word in (("en", "incident acknowledged"), ("ja", "インシデント")):
+            page = get(url, f"/targets/{metric}", lang=language).text
+            shown = page[page.index('id="events"') : page.index('id="calendar"')]
+            assert (word in shown) is (metric == "calls" and "incident.acknowledged" in names)
+    unknown = get(url, "/api/v1/events", metric="nobody")
+    assert (unknown.status_code, unknown.json()["parameter"]) == (404, "metric")

@@ -52,7 +52,8 @@ class SeenTarget:
         newest = shift(lacking, -self.target.interval_seconds)
         is_failing = self.trouble is not None and (self.trouble.is_blocked or bool(self.recent.missing))
         trouble = self.trouble if is_failing else None
-        return TargetStatus(self.target, newest, minute, _NOTHING, _NOTHING, 0, trouble)
+        since = self.first_lacking
+        return TargetStatus(self.target, newest, minute, _NOTHING, _NOTHING, 0, trouble, incident_since=since)
 
 
 def recent_span(target: KnownTarget, policy: ReconcilePolicy, now: datetime) -> Span:

@@ -147,3 +147,22 @@ def test_members_that_are_no_targets_any_more_need_no_counting() -> None:
     slots = counter(Table(), T0 + timedelta(hours=1))
     assert slots.holes([gone]) == {}
     assert slots.coverage([gone]) is None
+
+
+def test_an_incident_keeps_the_slot_with_which_a_target_fell_silent() -> None:
+    """A run sees only the newest slots; the page, which sees the newest record, shows the same time."""
+    lacking, state = T0 + timedelta(minutes=3), AlertState()
+    for minute, stored in ((5, 2), (10, 0), (15, 0)):
+        now = T0 + timedelta(minutes=minute)
+        first = lacking if stored else now - timedelta(minutes=5)
+        found = SeenTarget(TARGETS["a"], Completeness(stored, 5), first)
+        state = decide(
+            state, look_of_run([found], AlertSettings(), now), AlertSettings(), counter(Table(), now)
+        ).state
+        (incident,) = state.incidents
+        assert (incident.shown_since, incident.members["a"].since) == (lacking, T0 + timedelta(minutes=5))
+    refused = SeenTarget(TARGETS["a"], Completeness(0, 5), first, TargetTrouble("status 401", now, now))
+    state = decide(
+        state, look_of_run([refused], AlertSettings(), now), AlertSettings(), counter(Table(), now)
+    ).state
+    assert (state.incidents[0].shown_since, state.incidents[0].shown_cause) == (now, "status 401")
