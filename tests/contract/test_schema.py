@@ -103,6 +103,7 @@ BESIDE: dict[tuple[str | int, ...], dict[str, Any]] = {
     ("aggregation",): {"companies": [{"id": "a"}]},
     ("aggregation", "companies", 0): {"id": "a"},
     ("backup",): {"every": "1d"},
+    ("hosts", 0): {"host": "api.example.com", "requests": "600/1m"},
     ("maintenance", 0): {"weekly": "Sun 02:00-04:00"},
     ("targets", 0, "auth", "oauth2"): {
         "token_url": "https://a.example/t",
@@ -187,6 +188,7 @@ def test_the_misspelt_settings_are_of_every_table() -> None:
         ('name = "a"\nurl = "http://a"', "name: is a setting of a target: write it below a line [[targets]]"),
         (MINIMAL + "[alert]", "alert: is not a table or setting; did you mean [[alerts]]?"),
         (MINIMAL + "[alerts]", "alerts: must be tables: write [[alerts]], in double brackets"),
+        (MINIMAL + "[hosts]", "hosts: must be tables: write [[hosts]], in double brackets"),
         (MINIMAL + "[maintenance]", "maintenance: must be tables: write [[maintenance]], in double brackets"),
         (MINIMAL + "[[backup]]", "backup: must be one table: write [backup], in single brackets"),
         (MINIMAL + "[[aggregation]]", "aggregation: must be one table: write [aggregation], in single brackets"),

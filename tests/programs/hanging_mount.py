@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from conftest import skip_for_lack_of
+import pytest
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _DETACH = 2
@@ -41,7 +41,8 @@ def hanging_mount(directory: Path) -> Iterator[HangingMount]:
     try:
         mount.hang()
     except OSError:
-        skip_for_lack_of("a mount that hangs", "run it as root on Linux, with /dev/fuse")
+        # Not `skip_for_lack_of`: no package adds FUSE to a kernel or its rights to a container.
+        pytest.skip("needs a mount that hangs: run it as root on Linux, with /dev/fuse")
     mount.answer()
     try:
         yield mount

@@ -48,7 +48,7 @@ def host_of(url: str) -> str:
 def parse_hosts(value: object, targets: Iterable[Target], place: str) -> tuple[RequestLimit, ...]:
     """The limits that the file states; ConfigurationError for one that cannot be kept."""
     if not isinstance(value, list):
-        raise ConfigurationError(place, "must be tables: [[hosts]]")
+        raise ConfigurationError(place, "must be tables: write [[hosts]], in double brackets")
     by_host: dict[str, list[Target]] = {}
     for target in targets:
         by_host.setdefault(host_of(target.url), []).append(target)
@@ -63,7 +63,7 @@ def parse_hosts(value: object, targets: Iterable[Target], place: str) -> tuple[R
 
 def _parse_limit(entry: object, by_host: dict[str, list[Target]], place: str) -> RequestLimit:
     if not isinstance(entry, dict):
-        raise ConfigurationError(place, "must be a table: [[hosts]]")
+        raise ConfigurationError(place, "must be a table: write [[hosts]], in double brackets")
     refuse_unknown(entry, HOST_SETTINGS, place)
     try:
         host = _host(entry.get("host"), by_host)

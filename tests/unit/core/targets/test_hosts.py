@@ -48,7 +48,9 @@ def test_long_intervals_need_little_of_a_short_period(requests: str, needed: Fra
 )
 def test_a_host_is_named_as_in_the_url(url: str, host: str) -> None:
     assert host_of(url) == host
-    assert parse_config(targets(1, url=url) + limited("600/1m", host.upper())).hosts[0].host == host
+    assert (
+        parse_config(targets(1, url=url, backfill="false") + limited("600/1m", host.upper())).hosts[0].host == host
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,7 +86,7 @@ def test_a_host_is_named_as_in_the_url(url: str, host: str) -> None:
             "hosts[0]: burst",
             "is not a setting; known: host, requests",
         ),
-        (targets(1) + "[hosts]\n", "hosts", "must be tables: [[hosts]]"),
+        (targets(1) + "[hosts]\n", "hosts", "must be tables: write [[hosts]], in double brackets"),
         ("hosts = [1]\n" + targets(1), "hosts[0]", "must be a table"),
     ],
 )
