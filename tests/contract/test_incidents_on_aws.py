@@ -146,7 +146,7 @@ def test_the_topic_gets_the_same_words(moto_endpoint: str, monkeypatch: pytest.M
         json.loads(each["Body"]) for _ in range(2) for each in sqs.receive_message(QueueUrl=queue)["Messages"]
     ]
     assert [body["Subject"] for body in bodies] == ["kizami: incident opened", "kizami: incident recovered"]
-    assert bodies[0]["Message"].startswith("✗ calls: status 401, expected 200（")
+    assert bodies[0]["Message"].startswith("✗ calls: 200 ではなくステータス 401（")
     assert "に復旧しました" in bodies[1]["Message"]
 
 

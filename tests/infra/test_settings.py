@@ -85,7 +85,7 @@ def test_cdks_own_context_is_passed_over() -> None:
         ("api_base_url", "api.example.com", "must be like https://api.example.com"),
         ("table_name", "a b", "'a b' is not a table name"),
         ("aggregation_api_base_url", "users.example.com", "must be like https://api.example.com"),
-        ("aggregation_time_zone", "Tokyo", "is not a time zone like Asia/Tokyo"),
+        ("aggregation_time_zone", "Tokyo", "is not a time zone; did you mean Asia/Tokyo?"),
         ("aggregation_minutes", "0", "'0' is not a whole number from 1 to 1440"),
         ("aggregation_timeout_seconds", "59", "'59' is not a whole number from 60 to 900"),
         ("points_table_name", "a b", "'a b' is not a table name"),

@@ -39,7 +39,9 @@ def unknown_setting(name: str, known: Collection[str]) -> str:
 
 def unknown_zone(name: object, zones: Collection[str]) -> str:
     """What is wrong with the name of a time zone that there is not, and which one was probably meant."""
-    near = near_names(name, [each for each in zones if "/" in each]) if isinstance(name, str) else ""
+    wanted = name.casefold() if isinstance(name, str) else "?"
+    cities = [each for each in sorted(zones) if each.casefold().endswith(f"/{wanted}")]
+    near = near_names(cities[0] if cities else wanted, [each for each in zones if "/" in each])
     return f"{shorten(name)} is not a time zone{f'; {near}' if near else ' like Asia/Tokyo, Europe/Berlin or UTC'}"
 
 

@@ -31,6 +31,8 @@ def test_anything_else_is_refused_with_examples(name: str) -> None:
 def test_a_zone_that_is_like_it_is_suggested(name: str) -> None:
     with pytest.raises(InvalidInput, match=r"^--tz: .* is not a time zone; did you mean Asia/Tokyo\?$"):
         read_zone(name, "--tz")
+    with pytest.raises(InvalidInput, match=r"did you mean Europe/Berlin\?$"):
+        read_zone("berlin")
 
 
 def test_an_instant_has_its_offset_and_in_utc_its_z() -> None:
