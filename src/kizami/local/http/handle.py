@@ -125,7 +125,9 @@ def explain_failure(curl: Any, code: int, words: str, proxy: Proxy | None = None
         return unreachable("refused by proxy", at, status[1])
     if by := re.search(r" over proxy (\S+)|^Proxy ", words):
         at = place_of(proxy.host, proxy.port) if proxy else f"the proxy {by[1] or ''}".rstrip()
-    kind = kind_of_errno(errorcode.get(curl.getinfo(pycurl.OS_ERRNO))) or _KINDS.get(code)
+    kind = _KINDS.get(code)
+    if kind in (None, "no connection"):  # else the number may be that of another address, which was tried before
+        kind = kind_of_errno(errorcode.get(curl.getinfo(pycurl.OS_ERRNO))) or kind
     kind = next((each for said, each in _SAID if said in words), kind)
     if kind is None:
         return ApiUnreachable(words or f"libcurl error {code}")
