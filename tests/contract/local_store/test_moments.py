@@ -99,6 +99,15 @@ def test_a_message_that_was_refused_by_the_right_clock_keeps_its_wait(connection
         assert next_message(connection, "on-call") == after, attempts
 
 
+def test_a_message_of_a_clock_that_was_behind_is_tried_for_as_long_as_any(connection: apsw.Connection) -> None:
+    behind = NOW - timedelta(days=365)
+    put_messages(connection, [Message(1, 1, "on-call", MessageState.TEST, behind, behind)], "en")
+    statements.shift_waiting(connection, to_ms(NOW), to_ms(NOW) - to_ms(behind))
+    found = next_message(connection, "on-call")
+    assert found
+    assert note_refused(connection, found[0], "status 500", NOW), "it is tried again"
+
+
 def test_a_blocked_target_is_to_be_probed(connection: apsw.Connection) -> None:
     metric = known_metric(connection, "calls")
     assert metric

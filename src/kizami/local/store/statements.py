@@ -352,9 +352,11 @@ def shift_waiting(connection: apsw.Connection, now_ms: int, by_ms: int) -> None:
 
     What may be handed out already is left alone: it may have come onto the queue after the jump. What is for a
     moment to come waits for that. A clock that has jumped forward ends the waits, as a sleep of the machine does,
-    which looks the same.
+    which looks the same; but it takes nothing from the days for which a message of an alert is tried.
     """
-    if by_ms < 0:
+    if by_ms > 0:
+        connection.execute("UPDATE outbox SET created_ms = created_ms + ? WHERE settled_ms IS NULL", (by_ms,))
+    else:
         connection.execute(
             f"""UPDATE messages SET visible_ms = max(?1, visible_ms + ?2, due_ms)
             WHERE priority > {LIVE} AND visible_ms > ?1""",
