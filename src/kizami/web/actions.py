@@ -33,7 +33,7 @@ from kizami.web.home_threads import HomeThreads
 from kizami.web.live import NEWCOMER_SECONDS, Live, Scene, look_at, page_data
 from kizami.web.view.address import read_view
 from kizami.web.view.words import choose_language
-from kizami.web.wall.columns import changes_of, columns_of
+from kizami.web.wall.columns import changes_of, columns_of, in_language
 from kizami.web.wall.orders import Orders
 from kizami.web.wall.watch import Watch
 
@@ -61,8 +61,10 @@ class ActingPage:
             return None
         if isinstance(shown, InvalidInput):
             return None
-        is_wall = shown.screen.status is None
-        return page_data(shown, None, changes_of(columns_of(shown.screen.snapshot), None) if is_wall else {})
+        if shown.screen.status is not None:
+            return page_data(shown, None, {})
+        columns = changes_of(columns_of(shown.screen.snapshot), None)
+        return page_data(shown, None, in_language(columns, self.scene.language))
 
 
 def action_routes(home_threads: HomeThreads, clock: Clock, watch: Watch, live: Live) -> list[BaseRoute]:

@@ -28,7 +28,7 @@ from kizami.web.view.address import View
 from kizami.web.view.render import Parts, render_parts
 from kizami.web.view.screen import Screen, look, told_of
 from kizami.web.view.words import words_in
-from kizami.web.wall.columns import Columns, changes_of, columns_of
+from kizami.web.wall.columns import Columns, changes_of, columns_of, in_language
 from kizami.web.wall.watch import Watch
 
 log = logging.getLogger(__name__)
@@ -202,8 +202,9 @@ class Live:
                 continue
             is_wall = now.screen.status is None
             before = self._told.get(scene)
-            self._tell_those(audience, True, page_event(now, None, every if is_wall else {}))
-            self._tell_those(audience, False, page_event(now, before, changed if is_wall else {}))
+            for is_new, told, wall in ((True, None, every), (False, before, changed)):
+                wall = in_language(wall, scene.language) if is_wall else {}
+                self._tell_those(audience, is_new, page_event(now, told, wall))
             for each in audience:
                 each.is_new = False
         self._told = {scene: now for scene, now in shown.items() if isinstance(now, Shown)}

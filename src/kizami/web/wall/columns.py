@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
+from kizami.core.access.failures import cause_in
 from kizami.core.answers.numbers import Number
 from kizami.home.health import RANK, TargetStatus
 from kizami.home.snapshot import Snapshot
@@ -63,6 +65,21 @@ def changes_of(columns: Columns, told: Columns | None) -> dict[str, Any]:
         return {name: getattr(columns, name) for name in ("names", "intervals", *CHANGING)}
     found = ((name, _change(getattr(columns, name), getattr(told, name))) for name in CHANGING)
     return {name: change for name, change in found if change}
+
+
+def in_language(changes: dict[str, Any], language: str) -> dict[str, Any]:
+    """The changes with the causes in that language, as the rows of the wall have them in HTML."""
+    match changes.get("errors"):
+        case dict() as some:
+            return {**changes, "errors": {place: _cause(error, language) for place, error in some.items()}}
+        case list() as every:
+            return {**changes, "errors": [_cause(error, language) for error in every]}
+    return changes
+
+
+@lru_cache(maxsize=4096)
+def _cause(error: str | None, language: str) -> str | None:
+    return error and cause_in(error, language)
 
 
 def _change(column: Sequence[Any], told: Sequence[Any]) -> Any:
