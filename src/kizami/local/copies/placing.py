@@ -13,7 +13,6 @@ from kizami.local.store.database import beside, sync_directory
 _ENDING = ".kizami.part"  # which no other program gives a file: what has it may be removed
 _SIDE_FILES = ("", "-journal", "-wal", "-shm")
 _PART = re.compile(rf"\..+\.(\d+){re.escape(_ENDING)}(?:{'|'.join(_SIDE_FILES)})", re.DOTALL)
-_in_use: set[Path] = set()  # of this process: one that was killed may have had the same id, as in a container
 
 
 @contextmanager
@@ -21,12 +20,10 @@ def part_of(path: Path) -> Iterator[Path]:
     """Where to make the file of that name; whatever is there at the end of the `with` is removed."""
     part = path.with_name(f".{path.name}.{os.getpid()}{_ENDING}")
     remove_leftovers(path.parent)
-    _in_use.add(part)
     try:
         yield part
     finally:
         remove_with_side_files(part)
-        _in_use.discard(part)
 
 
 def remove_with_side_files(path: Path) -> None:
@@ -37,19 +34,19 @@ def remove_with_side_files(path: Path) -> None:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove the parts, and what SQLite put beside them, that killed processes have left in a directory."""
+    """Remove the parts, and what SQLite put beside them, that killed processes have left in a directory.
+
+    To be called before this process makes one: a killed one may have had its id, as in a container.
+    """
     with suppress(OSError):
         for each in directory.glob(f".*{_ENDING}*"):
             match = _PART.fullmatch(each.name)
-            if match and not _is_at_work(int(match[1]), each):
+            if match and (int(match[1]) == os.getpid() or not _is_running(int(match[1]))):
                 with suppress(OSError):
                     each.unlink()
 
 
-def _is_at_work(pid: int, file: Path) -> bool:
-    """Return True if the process that makes this part, or what is beside it, still runs."""
-    if pid == os.getpid():
-        return any(file.name.startswith(part.name) for part in _in_use if part.parent == file.parent)
+def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
