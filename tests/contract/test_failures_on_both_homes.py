@@ -259,4 +259,4 @@ def test_a_proxy_that_refuses(ask: Ask) -> None:
 def test_a_proxy_that_is_not_there(ask: Ask) -> None:
     url = refused_url()
     found = told(ask, "https://api.example.com", f'proxy = "{url}"')
-    assert_told(found, f"connection refused by {place(url)}", "right?")
+    assert_told(found, f"connection refused by {place(url)}", "are host and port of proxy right?")

@@ -98,7 +98,7 @@ def test_the_chart_is_drawn_by_the_hours_of_a_zone_beside_the_same_time_before(u
         ("figures", {"compare": "0s"}, "compare", "is not some time before"),
         ("figures", {"figures": "sum,median"}, "figures", "'median' is none of sum, mean, min, max"),
         ("figures", {"from": "2025-12-01T00:00"}, "from", "has no time zone; add Z or an offset"),
-        ("figures", {"last": "30y"}, "last", "is not a duration"),
+        ("figures", {"last": "30mo"}, "last", "is not a duration"),
         ("figures", {"last": "1100w"}, "last", "the range is longer than 7,320 days"),
         ("figures", {"every": "5s", "last": "30d"}, "every", "more than 100,000"),
         ("figures", {"every": "30s", "last": "20d"}, "every", "57,6"),

@@ -350,17 +350,17 @@ def failure_of(error: Exception, parts: SplitResult, proxy: Proxy | None = None)
         if refused:
             return HttpFailure(refused.problem, refused)
     host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-    at = failures.place_of(host, port)
+    at, setting = failures.place_of(host, port), "url"
     if str(error).startswith(_NO_TUNNEL):  # nobody's words but the proxy's
         cause = failures.unreachable("refused by proxy", at, str(error).removeprefix(_NO_TUNNEL)[:3])
         return HttpFailure(str(cause), cause)
     if proxy and isinstance(error, socket.gaierror | ConnectionRefusedError):
-        host, at = proxy.host, failures.place_of(proxy.host, proxy.port)
+        host, at, setting = proxy.host, failures.place_of(proxy.host, proxy.port), "proxy"
     kind = _kind_of(error) or failures.kind_of_errno(errorcode.get(getattr(error, "errno", None) or 0))
     if kind is None:
         words = getattr(error, "strerror", None)
         return HttpFailure(f"{type(error).__name__}: {words}" if words else type(error).__name__)
-    cause = failures.unreachable(kind, host if "name" in kind else at)
+    cause = failures.unreachable(kind, host if "name" in kind else at, setting=setting)
     return HttpFailure(str(cause), cause)
 
 

@@ -117,10 +117,10 @@ _ALSO_JAPANESE = {
 }
 
 
-def unreachable(kind: str, at: str, also: str = "") -> ApiUnreachable:
-    """The failure of that kind to reach `at`."""
+def unreachable(kind: str, at: str, also: str = "", setting: str = "url") -> ApiUnreachable:
+    """The failure of that kind to reach `at`, which the setting names."""
     cause = CAUSES[kind]
-    return ApiUnreachable(cause.english.format(at=at, also=also), cause.remedy)
+    return ApiUnreachable(cause.english.format(at=at, also=also), cause.remedy.replace("url", setting))
 
 
 def kind_of_errno(name: str | None) -> str | None:

@@ -129,9 +129,11 @@ def explain_failure(curl: Any, code: int, words: str, proxy: Proxy | None = None
     if kind in (None, "no connection"):  # else the number may be that of another address, which was tried before
         kind = kind_of_errno(errorcode.get(curl.getinfo(pycurl.OS_ERRNO))) or kind
     kind = next((each for said, each in _SAID if said in words), kind)
-    if kind is None:
+    name = re.fullmatch(r"Could(?:n't| not) resolve \w+:? '?([^ ']+)'?.*", words)
+    if kind is None or (kind == "unknown name" and name is None):  # else, a proxy's URL that libcurl cannot read
         return ApiUnreachable(words or f"libcurl error {code}")
-    return unreachable(kind, words.rpartition(": ")[2] if kind == "unknown name" else at)
+    setting = "proxy" if by or "resolve proxy" in words else "url"
+    return unreachable(kind, name[1] if name else at, setting=setting)
 
 
 class Handle:
