@@ -125,6 +125,7 @@ def test_every_part_of_every_page_is_in_the_chosen_zone(
         page.locator("#zone").select_option("Pacific/Auckland")  # and back again, in place
         page.locator("#zone").select_option(choice)
         require_zone(page, zone)
+    page.close()
 
 
 @pytest.mark.parametrize(("choice", "zone"), ZONES)
