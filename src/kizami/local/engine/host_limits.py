@@ -25,6 +25,7 @@ LIVE_WAIT_MS, OLD_WAIT_MS = 30_000, 2_000
 OLD_SHARE = 8  # one in so many of a host's requests in flight may be an old one (but always one)
 OLD_LIMIT = 1024  # old requests, waiting or in flight, above which a host gets no second one
 OLD_LINE = 512  # old requests of one host, waiting or in flight, so that it never runs out of them for a turn
+OLD_UNTRIED = 64  # of them those of a target that has just been found silent, or was asked for none yet
 SILENT_AFTER = 3  # requests in a row without an answer
 SILENT_LIVE, SILENT_OLD = 8, 1  # what a host or target that does not answer may have in flight
 
@@ -311,18 +312,18 @@ class HostLimits(Generic[Waiting]):
         taken = host.old.in_flight + host.old_waiting if host else 0
         alone = self.old >= OLD_LIMIT or (host is not None and host.is_silent)
         room = (SILENT_OLD if alone else OLD_LINE) - taken
-        if host is not None and host.window is not None:
-            return min(room, host.window.offered - host.old_waiting)
-        return room
+        return min(room, host.window.offered - host.old_waiting) if host and host.window else room
 
     def old_room_of(self, name: str, target: Hashable) -> int:
         """How many more of them the target may have; likewise."""
         host = self._hosts.get(name)
         line = host.old.get(target) if host else None
         if host is None or line is None:
-            return OLD_LINE
+            return OLD_UNTRIED
         most = OLD_LINE // 2 if host.old.are_shared else OLD_LINE
-        return (SILENT_OLD if line.is_silent else most) - line.in_flight - line.waiting
+        if line.is_silent:
+            most = OLD_UNTRIED if line.unanswered == SILENT_AFTER else SILENT_OLD
+        return most - line.in_flight - line.waiting
 
     def stranded(self, now_ms: float) -> list[Waiting]:
         """The old requests in lines that stand still, taken out: others can be asked for meanwhile."""

@@ -22,6 +22,7 @@ from kizami.local.engine.failures.failure_log import FailureLog
 from kizami.local.engine.host_limits import (
     LIVE_WAIT_MS,
     OLD_LINE,
+    OLD_UNTRIED,
     OLD_WAIT_MS,
     SILENT_AFTER,
     SILENT_LIVE,
@@ -288,6 +289,10 @@ class TestNeighbours:
             answer_an_old_one(hosts, "a", target)
         assert hosts.old_room_of("a", "hangs") == OLD_LINE // 2
         fall_silent(hosts, "a", "hangs", live=False)
+        assert hosts.old_room_of("a", "hangs") == hosts.old_room_of("a", "other") == OLD_UNTRIED
+        enter(hosts, "a", "x", target="hangs", live=False)
+        list(hosts.advance())
+        done(hosts, "a", target="hangs", live=False, answered=False)
         assert hosts.old_room_of("a", "hangs") == 1
         enter(hosts, "a", "x", target="hangs", live=False)
         assert hosts.old_room_of("a", "hangs") == 0
