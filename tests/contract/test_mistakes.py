@@ -15,6 +15,7 @@ import pytest
 from kizami.cli.exit_codes import CONFIGURATION, FAILURE, UNREACHABLE, USAGE
 from kizami.cli.main import VERBS
 from kizami.core.targets.target import Target
+from kizami.local.daemon_lock import UP, sole_daemon
 from programs.command import Command, environment
 from samples.page_database import build_targets
 
@@ -202,7 +203,10 @@ def test_a_query_that_finds_no_record_says_what_to_do_next(kizami: Command) -> N
     Path("kizami.toml").write_text(CALLS)
     keep_database()
     hint = "`kizami status` says how the collection is doing"
-    assert kizami("query", "calls").err == f"kizami: no slot is due in this range; {hint}\n"
+    stopped = "nothing is collected: `kizami up` is not running"
+    assert kizami("query", "calls").err == f"kizami: {stopped}; no slot is due in this range\n"
+    with sole_daemon(Path("kizami.db"), UP):
+        assert kizami("query", "calls").err == f"kizami: no slot is due in this range; {hint}\n"
     keep_database(Target("calls"))
     assert kizami("query", "calls").err.endswith(f" slots stored; {hint}\n")
 

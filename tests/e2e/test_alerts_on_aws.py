@@ -53,7 +53,7 @@ def stack(aws: LocalAws, api: PolledApi, hook: FaultServer, tmp_path: Path) -> I
     kept = json.dumps({"url": hook.url, "secret": SECRET})
     aws.client("secretsmanager").create_secret(Name="kizami/told", SecretString=kept)
     config = tmp_path / "kizami.toml"
-    table = '[[targets]]\nname = "{0}"\nurl = "{1}/{0}"\ninterval = "60s"\n'
+    table = '[[targets]]\nname = "{0}"\nurl = "{1}/{0}/response_count?from={{from}}&to={{to}}"\ninterval = "60s"\n'
     config.write_text("".join(table.format(name, api.url) for name in NAMES) + RULE)
     stack = aws.deploy(synthesize(config=str(config), **CONTEXT), "told", rules=False)
     yield stack

@@ -72,8 +72,12 @@ def completeness_text(completeness: Completeness) -> str:
 
 def stored_words(completeness: Completeness, daemon: DaemonState | None) -> str:
     """How complete a range is; of nothing, nothing is complete. The `daemon` counts for a range up to now."""
-    words = f"{completeness_text(completeness)} slots stored" if completeness.expected else nothing_due(daemon)
-    return words if completeness.stored else f"{words}; `kizami status` says how the collection is doing"
+    if completeness.stored:
+        return f"{completeness_text(completeness)} slots stored"
+    if not completeness.expected and daemon is not None and not daemon.is_running:
+        return nothing_due(daemon)
+    words = f"{completeness_text(completeness)} slots stored" if completeness.expected else NOTHING_DUE
+    return f"{words}; `kizami status` says how the collection is doing"
 
 
 def nothing_due(daemon: DaemonState | None) -> str:

@@ -74,7 +74,7 @@ export function clock(instant, style) {
 }
 
 // What the server or an API says, with its instants in the chosen zone.
-export const zoned = (said) => said.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, (moment) => clock(moment, "full"));
+export const zoned = (said) => said.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, (moment) => (Number.isNaN(Date.parse(moment)) ? moment : clock(moment, "full")));
 
 function clockFormat(style) {
   const options = { hourCycle: "h23", hour: "2-digit", minute: "2-digit" };
@@ -89,7 +89,7 @@ export function localize(root) {
     time.textContent = clock(time.dateTime, time.dataset.clock);
   }
   for (const cell of root.querySelectorAll("td[data-slot]")) {
-    const label = clock(cell.dataset.slot, "second") + cell.title.slice("00:00:00".length);
+    const label = clock(cell.dataset.slot, "second") + zoned(cell.title.slice("00:00:00".length));
     cell.title = label;
     cell.setAttribute("aria-label", label);
   }

@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 from kizami.alerts.messages import Message
 from kizami.alerts.texts import sentence
 from kizami.core.access.failures import cause_in
+from kizami.core.errors import InvalidInput
 from kizami.core.slots import parse_instant
 from kizami.home.causes import Episode, is_about
 from kizami.home.chart import RANGES
@@ -132,9 +133,14 @@ def since_style(instant: datetime, now: datetime) -> str:
 
 def zoned(text: str) -> Markup:
     """A text whose instants the script shows in the reader's zone."""
-    return Markup(
-        _INSTANT.sub(lambda found: time_markup(parse_instant(found[0], "text"), "full"), str(escape(text)))
-    )
+    return Markup(_INSTANT.sub(lambda found: _zoned_instant(found[0]), str(escape(text))))
+
+
+def _zoned_instant(text: str) -> str:
+    try:
+        return time_markup(parse_instant(text, "text"), "full")
+    except InvalidInput:  # what an API or a file says may look like an instant: 2026-02-30T00:00:00Z
+        return text
 
 
 def incident_sentence(message: Message, language: str, now: datetime) -> Markup:
