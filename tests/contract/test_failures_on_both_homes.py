@@ -260,3 +260,9 @@ def test_a_proxy_that_is_not_there(ask: Ask) -> None:
     url = refused_url()
     found = told(ask, "https://api.example.com", f'proxy = "{url}"')
     assert_told(found, f"connection refused by {place(url)}", "are host and port of proxy right?")
+
+
+def test_a_rate_limit_is_named_in_japanese_with_its_end() -> None:
+    found = cause_in("status 429, expected 200 or 201: a rate limit; it ends at 2026-11-18T10:00:00Z", "ja")
+    assert found == "ステータス 429（レート制限）; it ends at 2026-11-18T10:00:00Z"
+    assert cause_in("status 429, expected 200: a rate limit", "ja") == "ステータス 429（レート制限）"

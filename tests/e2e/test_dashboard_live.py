@@ -261,3 +261,19 @@ def test_collecting_goes_on_while_the_dashboard_reads_a_month(home: Home) -> Non
     source = LocalHome(home.path)
     assert take_snapshot(source, home.clock.now()).overview.gaps == 0
     source.close()
+
+
+def test_a_page_is_told_everything_again_after_an_action_on_it(home: Home) -> None:
+    """The answer to the action may have shown what no event has told: a change from there is not seen as one."""
+    with closing(Page(home.server.url)) as page:
+        _, first = page.next()
+        body = json.dumps({"metric": ORDERS}).encode()
+        headers = {"Content-Type": "application/json", "Origin": home.server.url}
+        connection = HTTPConnection(urlsplit(home.server.url).netloc, timeout=PATIENCE_SECONDS)
+        with closing(connection):
+            connection.request("POST", "/api/v1/targets/pause?page=", body, headers)
+            answer = json.load(connection.getresponse())
+        assert answer["page"]["wall"]["names"] == first["wall"]["names"]
+        _, second = page.next()
+        assert second["wall"] == answer["page"]["wall"]
+        assert second["parts"].keys() == first["parts"].keys()

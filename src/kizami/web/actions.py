@@ -40,7 +40,7 @@ from kizami.web.wall.watch import Watch
 MAX_NAMED = 5_000
 MAX_SLOTS = 100_000
 MAX_ALL_SLOTS = 1_000_000  # of all targets together
-MAX_PAGE = 2_000
+MAX_PAGE = 16_000
 MAX_SILENCE_MINUTES = 31 * 1440
 
 Body = Mapping[str, Any]
@@ -117,7 +117,7 @@ async def _act(
 
     done = await home_threads.ask(answer)
     if not is_dry:
-        live.hurry()
+        live.hurry(page.scene if page else None)
     return JSONResponse(done)
 
 

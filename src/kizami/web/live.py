@@ -133,8 +133,16 @@ class Live:
             subscriber.events.get_nowait()
         subscriber.events.put_nowait(None)
 
-    def hurry(self) -> None:
-        """Look again soon: something has changed that every open page shows."""
+    def hurry(self, scene: Scene | None = None) -> None:
+        """Look again soon: something has changed that every open page shows.
+
+        Pages of the `scene` in which an action was done are sent all of it. Its answer has shown them more than
+        the events did, so that what has changed since the last event may not be enough.
+        """
+        for subscriber in self._subscribers:
+            subscriber.is_new |= subscriber.scene == scene
+        if scene is not None:
+            self._columns = -inf, self._columns[1]
         self._has_newcomer.set()
 
     async def keep_warm(self, seconds: float) -> None:

@@ -102,7 +102,7 @@ _ALSO_JAPANESE = {
     "no complete answer within {at} s": "{at} 秒以内に応答が完了しません",
     "host name {at} was not resolved within {also} s": "ホスト名 {at} を {also} 秒以内に解決できません",
     "the body is larger than {at} bytes": "応答の本文が {at} バイトを超えています",
-    "status {at}, expected {also}: a rate limit": "ステータス {at}：レート制限",
+    "status {at}, expected {also}: a rate limit": "ステータス {at}（レート制限）",
     "status {at}, expected {also}": "{also} ではなくステータス {at}",
     "the certificate of the server is not trusted (self-signed)": "サーバーの証明書が自己署名のため信頼できません",
     "the certificate of the server is not trusted (its authority is unknown here)": (

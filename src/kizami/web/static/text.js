@@ -89,7 +89,8 @@ export function localize(root) {
     time.textContent = clock(time.dateTime, time.dataset.clock);
   }
   for (const cell of root.querySelectorAll("td[data-slot]")) {
-    const label = clock(cell.dataset.slot, "second") + zoned(cell.title.slice("00:00:00".length));
+    cell.dataset.said ??= cell.title.slice("00:00:00".length); // as the server wrote it, for another zone later
+    const label = clock(cell.dataset.slot, "second") + zoned(cell.dataset.said);
     cell.title = label;
     cell.setAttribute("aria-label", label);
   }

@@ -4,7 +4,7 @@ import "./actions.js";
 import { changed } from "./address.js";
 import { onRepaint } from "./frame.js";
 import { connect, onPage } from "./live.js";
-import { $, brief, clock, getJson, query, say } from "./text.js";
+import { $, brief, clock, getJson, query, say, zoned } from "./text.js";
 
 const CONDITIONS = ["stopped", "silent", "blocked", "late", "incomplete", "waiting", "paused", "disabled", "removed", "collecting"];
 const BAD = 5; // the first so many of them are somebody's business
@@ -189,9 +189,11 @@ const wall = {
   },
 
   reason(place, since) {
-    const error = this.targets.errors[place] ?? "";
+    const error = zoned(this.targets.errors[place] ?? "");
     if (since === null) return error;
-    return [say("targets", "since", { time: clock(since * 1000, Date.now() / 1000 - since > 86400 ? "full-minute" : "second") }), error].filter(Boolean).join(" · ");
+    const age = Date.now() / 1000 - since;
+    const time = clock(since * 1000, age < 0 || age >= 86400 ? "full" : "second");
+    return [`${say("targets", "since_before")}${time}${say("targets", "since_after")}`, error].filter(Boolean).join(" · ");
   },
 
   firstName() {

@@ -68,7 +68,7 @@ class Watch:
         """After an action: whoever has done it wants to see it done."""
         with self._lock:
             self._last = None
-            for kept in (self._recent, self._gaps, self._letters):
+            for kept in (self._recent, self._gaps, self._letters, self._failing):
                 kept.forget()
         self.trends.forget()
         self.calendars.forget()
@@ -85,6 +85,7 @@ class Watch:
         self._gaps.renew(partial(_read_gaps, home, statuses, now))
         self._lateness.renew(partial(_read_lateness, home, now))
         self._letters.renew(partial(_read_letters, home))
+        self._failing.renew(partial(read_failing_since, home))
         self._companies.renew(partial(home.companies, now))
         self.incidents.renew(home, now)
 

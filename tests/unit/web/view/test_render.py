@@ -10,7 +10,7 @@ import pytest
 
 from kizami.local.home import LocalHome
 from kizami.web.view.address import View
-from kizami.web.view.render import Parts, render_parts
+from kizami.web.view.render import Parts, render_parts, zoned
 from kizami.web.view.screen import look
 from kizami.web.view.words import words_in
 from kizami.web.wall.watch import Watch
@@ -57,3 +57,10 @@ def test_an_outage_leads_to_the_grid_as_it_is_and_an_older_hole_to_its_moment(ho
     wall = parts_at(home, NOW).parts["episodes"]
     assert 'href="/targets/silent#slots"' in wall
     assert 'href="/targets/torn?until=2025-12-02T09%3A14%3A45Z#slots"' in wall
+
+
+def test_what_looks_like_a_moment_and_is_none_stays_as_it_is() -> None:
+    text = "until 2026-02-30T00:00:00Z <b> 0000-00-00T00:00:00Z, not 2026-02-03T04:05:06Z"
+    shown = zoned(text)
+    assert shown.startswith("until 2026-02-30T00:00:00Z &lt;b&gt; 0000-00-00T00:00:00Z, not <time ")
+    assert shown.count("<time ") == 1
