@@ -19,7 +19,7 @@ from kizami.local.engine.failures.backoff import FACTOR, MAX_SECONDS
 from kizami.local.engine.host_limits import LIVE_WAIT_MS, OLD_SHARE
 from kizami.local.engine.options import Options
 from kizami.local.engine.writer import HELD_LIMIT, LOOK_AHEAD_MS
-from kizami.local.store.schema import MIGRATIONS
+from kizami.local.store.schema import SCHEMA
 
 DOCUMENT = (ROOT / "docs" / "one-machine.md").read_text("utf-8")
 WORDS = " ".join(DOCUMENT.split())
@@ -51,7 +51,7 @@ def test_the_units_command_line_is_one_that_kizami_takes() -> None:
 
 
 def test_every_table_of_the_file_is_described() -> None:
-    tables = re.findall(r"CREATE TABLE (\w+)", "".join(MIGRATIONS))
+    tables = re.findall(r"CREATE TABLE (\w+)", SCHEMA)
     assert len(tables) >= 8
     assert [name for name in tables if f"`{name}`" not in DOCUMENT] == []
 

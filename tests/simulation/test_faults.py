@@ -240,11 +240,11 @@ class TestFilesItRefuses:
         other.close()
         assert "belongs to another application; it is left untouched" in self.refused(tmp_path)
 
-    def test_a_newer_kizamis_database(self, tmp_path: Path) -> None:
+    def test_another_versions_database(self, tmp_path: Path) -> None:
         connection = open_database(tmp_path / "kizami.db", create=True)
         connection.execute("PRAGMA user_version = 99")
         connection.close()
-        assert "was made by a newer kizami (schema 99" in self.refused(tmp_path)
+        assert "was made by another version of kizami (schema 99," in self.refused(tmp_path)
 
     @pytest.mark.parametrize("where", [20_000, 60_000])
     def test_a_damaged_one(self, tmp_path: Path, where: int) -> None:

@@ -100,12 +100,3 @@ def test_a_backup_has_all_of_it_and_a_restore_gives_it_back(database: Path, tmp_
     assert told(database) == before
     assert seal(database) == len(LATE)
     assert told(database) == before
-
-
-def test_a_backup_of_a_file_from_before_there_were_spans_is_counted(tmp_path: Path) -> None:
-    path = make_database(tmp_path / "kizami.db", {"calls": range(30)})
-    with closing(open_database(path)) as connection:
-        for table in ("sealed_spans", "sealed_slots", "sealed_until"):
-            connection.execute(f"DROP TABLE {table}")
-        connection.execute("PRAGMA user_version = 4")
-    assert make_backup(path, tmp_path / "copy.db").records == 30

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,14 +12,13 @@ import apsw
 import pytest
 
 from fakes.sqlite_records import SqliteRecords
-from kizami.core.epoch import to_ms, to_seconds
 from kizami.core.errors import StoreError
 from kizami.core.messages import MetricRecord
 from kizami.core.ports import PutOutcome
 from kizami.local.daemon_lock import UP, AlreadyRunning, sole_daemon
 from kizami.local.store import database
 from kizami.local.store.database import LOG_BYTES, open_database
-from kizami.local.store.schema import MIGRATIONS
+from kizami.local.store.schema import VERSION
 
 SLOT = datetime(2025, 12, 2, 10, 23, 5, tzinfo=UTC)
 LATER = datetime(2025, 12, 2, 10, 23, 11, tzinfo=UTC)
@@ -80,93 +80,33 @@ def test_the_file_itself_refuses_to_change_a_stored_slot(store: SqliteRecords, p
         open_database(path).execute("UPDATE slots SET count = 9")
 
 
-def make_old(path: Path, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file of an earlier version with the one record."""
-    with monkeypatch.context() as earlier:
-        earlier.setattr(database, "MIGRATIONS", MIGRATIONS[:version])
-        connection = open_database(path, create=True)
-    slot, collected = to_seconds(SLOT), to_ms(LATER)
-    connection.execute("INSERT INTO metrics VALUES (0, 'ai_response_count', 5, 0, 5, ?)", (slot,))
-    connection.execute("INSERT INTO slots VALUES (?, 0, 7, ?, 0, 1, 0)", (slot, collected))
-    connection.close()
-
-
-def test_a_file_of_the_first_version_is_brought_up_to_date_with_its_rows(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_old(path, 1, monkeypatch)
-    new = SqliteRecords(path)
-    assert list(new.query("ai_response_count", SLOT, LATER)) == [record()]
-    new.close()
-    connection = open_database(path)
-    assert connection.execute("PRAGMA user_version").get == len(MIGRATIONS)
-    assert connection.execute("SELECT count(*) FROM points").get == 0
-    connection.close()
-
-
-def test_a_file_of_a_newer_version_is_refused_and_left_as_it_is(path: Path) -> None:
+@pytest.mark.parametrize("version", [0, 1, 8, 9, 11, 99])
+def test_a_file_of_another_version_is_refused_and_left_as_it_is(path: Path, version: int) -> None:
     connection = open_database(path, create=True)
-    connection.execute("PRAGMA user_version = 99")
+    connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(StoreError, match="made by a newer kizami"):
-        open_database(path)
+    words = (
+        f"{path}: was made by another version of kizami (schema {version}, this one has {VERSION}); "
+        "use another --database, or export its records with that version"
+    )
+    for create in (False, True):
+        with pytest.raises(StoreError) as refusal:
+            open_database(path, create=create)
+        assert str(refusal.value) == words
     assert path.read_bytes() == before
 
 
-@pytest.fixture
-def old_path(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file of version 3, in which a count could not be negative, with a record."""
-    make_old(path, 3, monkeypatch)
-    assert refuses_negative(path)
-    return path
+def test_a_version_that_is_in_the_log_alone_is_refused_too(path: Path) -> None:
+    with closing(open_database(path, create=True)) as connection:
+        connection.execute("PRAGMA user_version = 8")
+        with pytest.raises(StoreError, match="another version of kizami"):
+            open_database(path)
 
 
-def refuses_negative(path: Path) -> bool:
-    """Whether a file that is not brought up to date refuses a count below 0."""
-    connection = apsw.Connection(str(path))
-    try:
-        connection.execute("INSERT INTO slots VALUES (5, 0, -3, 0, 0, 1, 0)")
-    except apsw.ConstraintError:
-        return True
-    finally:
-        connection.close()
-    return False
-
-
-def test_a_count_may_be_negative_once_an_older_file_is_brought_up_to_date(old_path: Path) -> None:
-    new = SqliteRecords(old_path)
-    new.put_if_absent(record(SLOT + timedelta(seconds=5), count=-3))
-    new.close()
-    again = SqliteRecords(old_path)
-    assert [each.count for each in again.query("ai_response_count", SLOT, LATER)] == [7, -3]
-    again.close()
-    connection = open_database(old_path)
-    assert connection.execute("PRAGMA integrity_check").get == "ok"
-    assert connection.execute("PRAGMA writable_schema").get == 0
-    with pytest.raises(apsw.ConstraintError, match="never changes"):
-        connection.execute("UPDATE slots SET count = 9")
-    connection.close()
-
-
-def test_who_has_the_file_open_meanwhile_sees_the_new_version(old_path: Path) -> None:
-    other = apsw.Connection(str(old_path))
-    SqliteRecords(old_path).close()
-    other.execute("INSERT INTO slots SELECT slot + 5, metric_id, -3, collected_ms, 0, 1, 0 FROM slots")
-    assert other.execute("SELECT min(count), decimals FROM slots, metrics").fetchall() == [(-3, 0)]
-    other.close()
-
-
-def test_a_change_of_version_that_is_cut_short_leaves_the_file_as_it_was(
-    old_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database, "MIGRATIONS", (*MIGRATIONS[:3], MIGRATIONS[3] + "SELECT * FROM no_such_table;"))
-    with pytest.raises(StoreError, match="no_such_table"):
-        open_database(old_path)
-    assert refuses_negative(old_path)
-    monkeypatch.undo()
-    SqliteRecords(old_path).close()
-    assert not refuses_negative(old_path)
+def test_the_file_takes_a_count_below_zero(store: SqliteRecords) -> None:
+    store.put_if_absent(record(count=-3))
+    assert [each.count for each in store.query("ai_response_count", SLOT, LATER)] == [-3]
 
 
 def test_a_log_that_another_database_has_left_behind_is_not_taken_for_the_new_ones(

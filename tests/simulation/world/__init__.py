@@ -2,7 +2,7 @@
 
 plan (targets, faults and their moments, drawn from a seed)
   └─▶ simulation (one seed: lives of the daemon, faults, people's verbs, a quiet end)
-        ├─▶ old_files (a database of an earlier version, where the seed begins with one)
+        ├─▶ old_files (a database of an earlier run, where the seed begins with one)
         ├─▶ process (a life of `kizami up`: the production code) on machine (its clock, chance, threads)
         │     ├─▶ timeline (simulated time; one runs at a time), threads (what waits in it)
         │     ├─▶ network (requests and answers) ─▶ apis (right answers, and moods)

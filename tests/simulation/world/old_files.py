@@ -1,17 +1,14 @@
-"""Databases as earlier versions have left them, with records."""
+"""Databases as earlier runs have left them, with records."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from unittest.mock import patch
 
 from kizami.core.targets.target import Target
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.metrics import metric_id
-from kizami.local.store.schema import MIGRATIONS
 from simulation.world.apis import right_value
 from simulation.world.oracle import Slot
 from simulation.world.timeline import SECOND
@@ -22,11 +19,10 @@ INSERT INTO metrics (id, name, interval_seconds, lag_seconds, step_seconds, firs
 """
 
 
-def make_old_file(path: Path, targets: Sequence[Target], start: int, chance: random.Random) -> dict[Slot, int]:
-    """A file of one of the earlier versions, with the last records before `start` of targets of one value."""
+def make_old_file(path: Path, targets: Sequence[Target], start: int) -> dict[Slot, int]:
+    """A file with the last records before `start` of targets of one value."""
     records: dict[Slot, int] = {}
     with (
-        patch("kizami.local.store.database.MIGRATIONS", MIGRATIONS[: chance.randrange(1, len(MIGRATIONS))]),
         closing(open_database(path, create=True)) as connection,
         transaction(connection),
     ):

@@ -137,9 +137,9 @@ class Simulation:
         watch._HELD_UP = timedelta(seconds=4 * watch.LOOK_SECONDS)
 
     def _begin(self) -> None:
-        """Without a database, or on one of an earlier version; some are killed while they make or change it."""
+        """Without a database, or on one of an earlier run; some are killed while they make it, or soon after."""
         if self._inside.random() < 0.4:
-            self._oracle.adopt(make_old_file(self._disk.path, self._config.targets, START, self._inside))
+            self._oracle.adopt(make_old_file(self._disk.path, self._config.targets, START))
             self._disk.adopt()
         if self._inside.random() < 0.5:
             self._crash_in_write(self._inside, power=self._inside.random() < 0.5)

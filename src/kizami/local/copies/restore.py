@@ -51,7 +51,7 @@ def restore_backup(
 ) -> Restored:
     """Put what `file` holds in the place of the database; `file` stays as it is.
 
-    StoreError where the backup is damaged, another program's or a newer kizami's, where another process has the
+    StoreError where the backup is damaged, another program's or another version's, where another process has the
     database open, or where it cannot be replaced: nothing is changed then. What fails after the backup has taken
     its place is not an error but the result's `warning`. A kill at any point leaves the former database or
     the restored one under its name, whole.
@@ -78,7 +78,7 @@ def _require_backup_sound(file: Path, check: Callable[[], None]) -> None:
         require_sound(file, check=check)
     except StoreError as error:
         problem, _, remedy = str(error).partition("; ")
-        if not remedy.startswith("upgrade"):
+        if not remedy.endswith("with that version"):
             remedy = "the database is left as it was, use another backup"
         raise StoreError(f"{problem}; {remedy}") from None
 

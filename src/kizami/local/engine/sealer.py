@@ -1,7 +1,7 @@
 """Seals what is old enough, and gives up what is older than is kept: on a thread of its own, in short steps.
 
 It rests nine times as long as it works, so that of the hour that is over for thousands of targets at once a little
-is sealed now and then, and a file of an earlier version is brought over in the background.
+is sealed now and then.
 """
 
 from __future__ import annotations

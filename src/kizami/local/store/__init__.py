@@ -1,6 +1,6 @@
 """One SQLite file: the queue, the records, the dead letters.
 
-opening   database (open, refuse, bring up to date) ─▶ schema (a script a version)
+opening   database (open, refuse) ─▶ schema (the tables of a new file)
 writing   engine/writer ─▶ rows (what is written, what is handed out)
                         ─▶ statements (every change, a batch at a time)
 looking after it   write_ahead_log (how large the log is, and whose read keeps it so)

@@ -13,7 +13,7 @@ from pathlib import Path
 import apsw
 
 from kizami.core.errors import KizamiError, StoreError
-from kizami.local.store.schema import MIGRATIONS
+from kizami.local.store.schema import SCHEMA, VERSION
 
 APPLICATION_ID = 0x6B7A6D69  # "kzmi"
 BUSY_TIMEOUT_MS = 10_000
@@ -32,11 +32,11 @@ _SHARED_LOCK = 510, 0x40000002  # the bytes that whoever has a database open kee
 
 
 def open_database(path: Path, *, create: bool = False) -> apsw.Connection:
-    """A connection to the database at `path`, brought to this version's schema.
+    """A connection to the database at `path`.
 
     `create` is for those that work on it: it makes a missing file and has it keep a write-ahead log. A file that
     may not be written, such as a backup on a read-only mount, is opened for reading. A file that is not kizami's,
-    is damaged or was made by a newer kizami is refused with StoreError and left as it is. Each thread needs a
+    is damaged or was made by another version is refused with StoreError and left as it is. Each thread needs a
     connection of its own.
     """
     with sqlite_errors(StoreError, path):
@@ -45,13 +45,10 @@ def open_database(path: Path, *, create: bool = False) -> apsw.Connection:
         connection = _connected(path)
         try:
             # The header may be older than what the write-ahead log holds.
-            _require_known_schema(path, _schema_version(connection))
-            if connection.readonly("main"):
-                _require_current_schema(path, _schema_version(connection))
-            elif create:
+            _require_this_version(path, _schema_version(connection))
+            if create and not connection.readonly("main"):
                 _use_log(connection)
             _configure(connection)
-            _migrate(connection)
         except BaseException:
             connection.close()
             raise
@@ -59,7 +56,7 @@ def open_database(path: Path, *, create: bool = False) -> apsw.Connection:
 
 
 def open_unchanged(path: Path) -> apsw.Connection:
-    """A connection to the file as it is, for reading: it is not brought up to date. Refusals are as above."""
+    """A connection to the file as it is, for reading: it is not configured. Refusals are as above."""
     with sqlite_errors(StoreError, path):
         return _connected(path)
 
@@ -233,7 +230,9 @@ def _create(path: Path) -> None:
         connection = apsw.Connection(str(new), flags=apsw.SQLITE_OPEN_READWRITE)
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # before all else, or it takes a VACUUM
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        _migrate(connection)
+        with transaction(connection):
+            connection.execute(SCHEMA)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.close()
         _put_in_place(new, path)
@@ -298,7 +297,7 @@ def _require_kizami_header(path: Path) -> bytes:
         raise StoreError(f"{path}: is not an SQLite database; it is left untouched, use another --database")
     if not _is_kizami(header):
         raise StoreError(f"{path}: belongs to another application; it is left untouched, use another --database")
-    _require_known_schema(path, int.from_bytes(header[60:64], "big"))
+    _require_this_version(path, int.from_bytes(header[60:64], "big"))
     return header
 
 
@@ -316,17 +315,11 @@ def _read_header(path: Path) -> bytes:
         file.xClose()
 
 
-def _require_known_schema(path: Path, version: int) -> None:
-    if version > len(MIGRATIONS):
-        known = len(MIGRATIONS)
-        raise StoreError(f"{path}: was made by a newer kizami (schema {version}, known {known}); upgrade kizami")
-
-
-def _require_current_schema(path: Path, version: int) -> None:
-    if version < len(MIGRATIONS):
+def _require_this_version(path: Path, version: int) -> None:
+    if version != VERSION:
         raise StoreError(
-            f"{path}: was made by an older kizami (schema {version}) and cannot be brought up to date, because it "
-            "may not be written; copy it to where it may be written"
+            f"{path}: was made by another version of kizami (schema {version}, this one has {VERSION}); "
+            "use another --database, or export its records with that version"
         )
 
 
@@ -353,15 +346,6 @@ def _use_log(connection: apsw.Connection) -> None:
             if time.monotonic() > deadline:
                 raise
             time.sleep(_BUSY_PAUSE_SECONDS)
-
-
-def _migrate(connection: apsw.Connection) -> None:
-    while (version := _schema_version(connection)) < len(MIGRATIONS):
-        with transaction(connection):
-            # Another process may have been first.
-            if _schema_version(connection) == version:
-                connection.execute(MIGRATIONS[version])
-                connection.execute(f"PRAGMA user_version = {version + 1}")
 
 
 def _schema_version(connection: apsw.Connection) -> int:

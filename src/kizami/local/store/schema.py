@@ -1,4 +1,4 @@
-"""What the one SQLite file holds: its tables, a script a version (SQL only).
+"""What the one SQLite file holds: its tables (SQL only).
 
 Every due slot is in exactly one of three tables, or in none of them:
 
@@ -14,6 +14,7 @@ hundred polls touches a handful of pages instead of hundreds (measured in docs/d
 
 from __future__ import annotations
 
+VERSION = 10  # user_version of the files with these tables: a change of them takes the next number
 TALLY_SECONDS = 600
 
 
@@ -22,20 +23,26 @@ def _tally_bucket(slot: str) -> str:
     return f"({slot} - ({slot} % {TALLY_SECONDS} + {TALLY_SECONDS}) % {TALLY_SECONDS})"
 
 
-_SCHEMA_1 = f"""
+_RECORDS = f"""
 CREATE TABLE metrics (
     id               INTEGER PRIMARY KEY,
     name             TEXT    NOT NULL UNIQUE,
     interval_seconds INTEGER NOT NULL,
     lag_seconds      INTEGER NOT NULL,
     step_seconds     INTEGER NOT NULL,          -- all slots of the metric are multiples of it
-    first_slot       INTEGER NOT NULL           -- from here on the slots of this interval are expected
+    first_slot       INTEGER NOT NULL,          -- from here on the slots of this interval are expected
+    decimals         INTEGER NOT NULL DEFAULT 0,  -- of the counts, which are whole numbers
+    source_id        INTEGER,                   -- whose messages ask for it, if not its own
+    keep_seconds     INTEGER,                   -- for ever, if nothing is said
+    keep_totals_seconds INTEGER,
+    expired_until    INTEGER                    -- no slot before this one is kept
 ) STRICT;
+CREATE INDEX metrics_of_sources ON metrics (source_id) WHERE source_id IS NOT NULL;
 
 CREATE TABLE slots (
     slot         INTEGER NOT NULL,              -- seconds since 1970
     metric_id    INTEGER NOT NULL,
-    count        INTEGER NOT NULL CHECK (count >= 0),
+    count        INTEGER NOT NULL,
     collected_ms INTEGER NOT NULL,              -- when the answer was there
     late_ms      INTEGER NOT NULL,              -- from the planned moment to the request that was answered
     receives     INTEGER NOT NULL,              -- more than one: it was retried
@@ -79,7 +86,10 @@ CREATE TABLE messages (
     PRIMARY KEY (slot, metric_id)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX messages_in_turn ON messages (priority, visible_ms);
+-- Live messages wait by their moment; retried and backfilled ones in lines, one for each metric, so that the line
+-- of one that is not served is in nobody's way.
+CREATE INDEX live_messages ON messages (visible_ms) WHERE priority = 0;
+CREATE INDEX lines_of_messages ON messages (priority, metric_id, visible_ms) WHERE priority > 0;
 
 CREATE TABLE dead_letters (
     slot      INTEGER NOT NULL,
@@ -98,9 +108,20 @@ CREATE TABLE pauses (
     metric_id INTEGER PRIMARY KEY,              -- not polled until it is resumed, also after a restart
     since_ms  INTEGER NOT NULL
 ) STRICT;
+
+CREATE TABLE blocks (
+    metric_id INTEGER PRIMARY KEY,              -- its target fails in a way that does not heal by waiting
+    since_ms  INTEGER NOT NULL,
+    reason    TEXT    NOT NULL,
+    asked_ms  INTEGER NOT NULL,                 -- when it failed last
+    failures  INTEGER NOT NULL,
+    probes    INTEGER NOT NULL,                 -- that failed since it is blocked
+    next_ms   INTEGER,                          -- the next probe; none: it answers, kept slots are being queued
+    kept_from INTEGER NOT NULL                  -- no slot before this one was kept
+) STRICT;
 """
 
-_SCHEMA_2 = """
+_POINTS = """
 CREATE TABLE companies (
     company_id TEXT NOT NULL PRIMARY KEY,
     locked_at  INTEGER NOT NULL,                -- seconds since 1970; a company without a lock has no row
@@ -118,40 +139,9 @@ CREATE TABLE points (
 ) STRICT, WITHOUT ROWID;
 """
 
-# Live messages wait by their moment; retried and backfilled ones in lines, one for each metric, so that the line
-# of one that is not served is in nobody's way.
-_SCHEMA_3 = """
-DROP INDEX messages_in_turn;
-CREATE INDEX live_messages ON messages (visible_ms) WHERE priority = 0;
-CREATE INDEX lines_of_messages ON messages (priority, metric_id, visible_ms) WHERE priority > 0;
-"""
-
-# A value may have decimal places, and be negative where its target allows that. To make the table anew without the
-# check would take as long as the file is large; SQLite lets a check be taken out of the table's text instead
-# (sqlite.org/lang_altertable.html, 7). The other statements have everybody else read the tables' texts again.
-_SCHEMA_4 = """
-PRAGMA writable_schema = ON;
-UPDATE sqlite_schema SET sql = replace(sql, ' CHECK (count >= 0)', '') WHERE type = 'table' AND name = 'slots';
-PRAGMA writable_schema = RESET;
-ALTER TABLE metrics ADD COLUMN decimals INTEGER NOT NULL DEFAULT 0;   -- of the counts, which are whole numbers
-ALTER TABLE metrics ADD COLUMN source_id INTEGER;                     -- whose messages ask for it, if not its own
-CREATE INDEX metrics_of_sources ON metrics (source_id) WHERE source_id IS NOT NULL;
-CREATE TABLE blocks (
-    metric_id INTEGER PRIMARY KEY,              -- its target fails in a way that does not heal by waiting
-    since_ms  INTEGER NOT NULL,
-    reason    TEXT    NOT NULL,
-    asked_ms  INTEGER NOT NULL,                 -- when it failed last
-    failures  INTEGER NOT NULL,
-    probes    INTEGER NOT NULL,                 -- that failed since it is blocked
-    next_ms   INTEGER,                          -- the next probe; none: it answers, kept slots are being queued
-    kept_from INTEGER NOT NULL                  -- no slot before this one was kept
-) STRICT;
-"""
-
 # Slots older than a while are sealed, a span of them in one row: see `history`. Its figures stand apart from the
-# slots themselves, so that what is read of months is small, and can stay when the slots are given up. A file of an
-# earlier version is sealed while it is used, not when it is opened.
-_SCHEMA_5 = """
+# slots themselves, so that what is read of months is small, and can stay when the slots are given up.
+_HISTORY = """
 CREATE TABLE sealed_spans (
     metric_id INTEGER NOT NULL,
     start     INTEGER NOT NULL,                 -- the span is [start, start + seconds)
@@ -191,7 +181,7 @@ END;
 """
 
 # What went wrong, who is to be told, and what happened; `document` has an incident's members and who was told.
-_SCHEMA_6 = """
+_ALERTS = """
 CREATE TABLE incidents (
     number          INTEGER PRIMARY KEY,
     kept_in_mind    INTEGER NOT NULL,           -- 1 while it is open, or somebody is still to be told of its end
@@ -239,12 +229,8 @@ CREATE TABLE event_targets (
 ) STRICT, WITHOUT ROWID;
 """
 
-# How long slots are kept is known to every reader of the file, and so is what is kept no more. Of a span longer
-# than an hour whose slots are given up, the figures of its hours stay.
-_SCHEMA_7 = """
-ALTER TABLE metrics ADD COLUMN keep_seconds INTEGER;                  -- for ever, if nothing is said
-ALTER TABLE metrics ADD COLUMN keep_totals_seconds INTEGER;
-ALTER TABLE metrics ADD COLUMN expired_until INTEGER;                 -- no slot before this one is kept
+# Of a span longer than an hour whose slots are given up, the figures of its hours stay.
+_HOURS = """
 CREATE TABLE sealed_hours (
     id     INTEGER PRIMARY KEY,                 -- as it was in sealed_slots
     packed BLOB    NOT NULL                     -- see history/expiry.py; its last four bytes are a checksum
@@ -255,7 +241,7 @@ END;
 """
 
 # Who reads thousands of metrics again and again learns from one number that they are still the same.
-_SCHEMA_8 = """
+_CHANGES = """
 CREATE TABLE metric_changes (
     id      INTEGER PRIMARY KEY CHECK (id = 0),
     changes INTEGER NOT NULL                    -- of the table metrics, so far
@@ -273,7 +259,7 @@ END;
 """
 
 # How many requests a host has had lately: a restart does not allow it more than its limit.
-_SCHEMA_9 = """
+_REQUESTS = """
 CREATE TABLE requests (
     second   INTEGER NOT NULL,                  -- in which they left
     host     TEXT    NOT NULL,
@@ -315,15 +301,4 @@ MOMENTS_OF_THE_PAST = frozenset(
     }
 )
 
-# One script a version: user_version says how many of them the file has. Later parts add theirs at the end.
-MIGRATIONS: tuple[str, ...] = (
-    _SCHEMA_1,
-    _SCHEMA_2,
-    _SCHEMA_3,
-    _SCHEMA_4,
-    _SCHEMA_5,
-    _SCHEMA_6,
-    _SCHEMA_7,
-    _SCHEMA_8,
-    _SCHEMA_9,
-)
+SCHEMA = _RECORDS + _POINTS + _HISTORY + _ALERTS + _HOURS + _CHANGES + _REQUESTS

@@ -59,8 +59,6 @@ class AlertOracle:
     def begin_life(self, connection: apsw.Connection) -> None:
         """A process has started on what the file says."""
         self._answered.clear()
-        if not connection.table_exists(None, "outbox"):  # it is of an earlier version
-            return
         rows = connection.execute("SELECT receiver, message FROM outbox WHERE settled_ms IS NOT NULL")
         self._settled = {(receiver, message) for receiver, message in rows}
 

@@ -59,13 +59,12 @@ def test_it_is_of_one_moment_whatever_is_written_meanwhile(database: Path, tmp_p
         assert copy.execute("SELECT count(*) FROM points").get == 0
 
 
-def test_an_older_file_is_copied_as_it_is(database: Path, tmp_path: Path) -> None:
+def test_a_file_of_another_version_is_refused(database: Path, tmp_path: Path) -> None:
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("PRAGMA user_version = 3")
-    made = make_backup(database, tmp_path / "copy.db")
-    for path in (database, made.file):
-        with closing(sqlite3.connect(path)) as connection:
-            assert connection.execute("PRAGMA user_version").fetchone() == (3,)
+    with pytest.raises(StoreError, match="another version of kizami"):
+        make_backup(database, tmp_path / "copy.db")
+    assert not (tmp_path / "copy.db").exists()
 
 
 @pytest.mark.parametrize("replace", [True, False])

@@ -179,7 +179,10 @@ def _make_foreign(path: Path) -> None:
     [
         (_damage, r"backup\.db: is damaged \(.*the database is left as it was, use another backup"),
         (_truncate, r"backup\.db: .*(damaged|malformed)"),
-        (_make_newer, r"backup\.db: was made by a newer kizami \(schema 99, known \d+\); upgrade kizami"),
+        (
+            _make_newer,
+            r"backup\.db: was made by another version of kizami \(schema 99, .*\); use another --database, or ",
+        ),
         (_make_foreign, r"backup\.db: belongs to another application; the database is left"),
         (lambda path: path.write_text("text"), r"backup\.db: is not an SQLite database; the database is left"),
         (Path.unlink, r"FILE: .*backup\.db is not there"),

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import apsw
 
-_INCREMENTAL = 2  # of `PRAGMA auto_vacuum`; a file made by an earlier kizami has it after a VACUUM
 _PAGES_AT_ONCE = 500
 # What sealing frees is used again by the next hour's rows, so a part of the file may well be free.
 _MOST_FREE, _LEFT_FREE = 0.25, 0.1
@@ -15,8 +14,6 @@ _LEAST_PAGES = 1000
 
 def give_back(connection: apsw.Connection) -> Iterator[int]:
     """Give the file system back what is free, if that is much; each step tells of how many pages."""
-    if connection.execute("PRAGMA auto_vacuum").get != _INCREMENTAL:
-        return
     free, pages = _free(connection)
     if free < _LEAST_PAGES or free < _MOST_FREE * pages:
         return

@@ -108,11 +108,6 @@ WHERE value ->> 0 < expired_until
 """
 
 
-_TABLES = """
-SELECT count(*) FROM sqlite_schema WHERE name IN ('sealed_spans', 'sealed_slots', 'sealed_hours')
-"""
-
-
 def sealed_until(connection: apsw.Connection) -> int:
     """No slot from here on is sealed, of whichever metric."""
     return int(connection.execute("SELECT slot FROM sealed_until").get)
@@ -163,8 +158,6 @@ def require_sound_history(connection: apsw.Connection, check: Callable[[], None]
 
     `check` is called now and then meanwhile, and may raise to end it.
     """
-    if int(connection.execute(_TABLES).get) < 3:
-        return  # a file of an earlier version
     for number, (*row, slots, hours) in enumerate(connection.execute(_EVERY)):
         span = _span(row)
         if not span.is_sound:

@@ -19,12 +19,11 @@ from kizami.local.store.metrics import KnownMetric, known_metrics
 
 _LATE = ("slot", "late_ms", "backfilled")
 
-_STORED_IN = {
-    "tallies": "SELECT ifnull(sum(stored), 0) FROM tallies",
-    "sealed_spans": """
-    SELECT ifnull(sum(stored), 0) FROM sealed_spans WHERE slots_id IN (SELECT id FROM sealed_slots)
-    """,
-}
+_STORED = """
+SELECT ifnull((SELECT sum(stored) FROM tallies), 0) + ifnull((
+    SELECT sum(stored) FROM sealed_spans WHERE slots_id IN (SELECT id FROM sealed_slots)
+), 0)
+"""
 _OF_WHOLE_SPANS = """
 SELECT name, sum(stored) FROM metrics CROSS JOIN sealed_spans
 ON metric_id = id AND start >= :first AND start < :end AND start + seconds <= :end GROUP BY id
@@ -32,13 +31,8 @@ ON metric_id = id AND start >= :first AND start < :end AND start + seconds <= :e
 
 
 def count_stored(connection: apsw.Connection) -> int:
-    """How many slots are stored in all, not counting those of which only figures are left.
-
-    In a file of an earlier version, too.
-    """
-    tables = "SELECT name FROM sqlite_schema WHERE name IN ('tallies', 'sealed_spans')"
-    found = connection.execute(tables).fetchall()
-    return sum(int(connection.execute(_STORED_IN[str(name)]).get) for (name,) in found)
+    """How many slots are stored in all, not counting those of which only figures are left."""
+    return int(connection.execute(_STORED).get)
 
 
 def sealed_totals(connection: apsw.Connection, first: int, end: int) -> Counter[str]:
