@@ -26,7 +26,7 @@ from kizami.local.alerts.delivery import AlertDelivery
 from kizami.local.alerts.incident_rows import silence_incident
 from kizami.local.alerts.outbox import next_message, note_refused, put_messages, undelivered
 from kizami.local.store import statements
-from kizami.local.store.blocks import blocked_metrics, save_block
+from kizami.local.store.blocks import blocked_metrics, hurry_blocks, save_block
 from kizami.local.store.database import open_database
 from kizami.local.store.metrics import known_metric, register_targets
 from kizami.local.store.rows import FailedRow, SentRow
@@ -118,6 +118,16 @@ def test_a_blocked_target_is_to_be_probed(connection: apsw.Connection) -> None:
     save_block(connection, metric.id, Trouble(NOW, "status 401", NOW, 2, 4, probe), to_seconds(NOW))
     set_right(connection)
     assert blocked_metrics(connection)[metric.id].next_probe == probe
+
+
+def test_a_blocked_target_that_is_to_be_probed_at_once_still_is(connection: apsw.Connection) -> None:
+    metric = known_metric(connection, "calls")
+    assert metric
+    save_block(connection, metric.id, Trouble(AHEAD, "status 401", AHEAD, 2, 4, AHEAD), to_seconds(AHEAD))
+    hurry_blocks(connection, ["calls"])
+    before = connection.execute("SELECT next_ms, asked_ms FROM blocks").fetchall()
+    set_right(connection)
+    assert connection.execute("SELECT next_ms, asked_ms FROM blocks").fetchall() == before
 
 
 def test_a_target_that_was_new_then_is_expected_from_now_on(connection: apsw.Connection) -> None:

@@ -279,7 +279,7 @@ MOMENTS_TO_ACT: dict[str, str] = {
             attempts = 0, 0, min(5000 * (1 << min(attempts - 1, 20)), 900000)
         )""",  # as outbox.wait_seconds
     "blocks.next_ms": """
-        UPDATE blocks SET next_ms = :now, asked_ms = :now WHERE next_ms IS NOT NULL AND asked_ms > :now""",
+        UPDATE blocks SET next_ms = :now, asked_ms = :now WHERE next_ms > 0 AND asked_ms > :now""",
     "metrics.first_slot": """
         UPDATE metrics SET first_slot = :now / 1000 / interval_seconds * interval_seconds
         WHERE first_slot > :now / 1000 + interval_seconds""",
