@@ -312,7 +312,8 @@ class HostLimits(Generic[Waiting]):
         taken = host.old.in_flight + host.old_waiting if host else 0
         alone = self.old >= OLD_LIMIT or (host is not None and host.is_silent)
         room = (SILENT_OLD if alone else OLD_LINE) - taken
-        return min(room, host.window.offered - host.old_waiting) if host and host.window else room
+        window = host.window if host else None  # once: another thread may take it away in between
+        return min(room, window.offered - host.old_waiting) if host and window else room
 
     def old_room_of(self, name: str, target: Hashable) -> int:
         """How many more of them the target may have; likewise."""

@@ -31,6 +31,7 @@ from kizami.local.engine.host_limits import (
 )
 from kizami.local.http.fetcher import Fetcher
 from kizami.local.http.handle import RequestProfile
+from kizami.local.http.request_window import RequestWindow
 from kizami.local.http.requester import Requester
 from kizami.local.http.target_access import TargetAccess
 
@@ -404,6 +405,18 @@ class TestRequestsPerTime:
         hosts.use_limits([self.LIMIT], [(59_000.0, "a", 6), (0.0, "a", 5)])
         now[0] += 30
         assert self.live(hosts, 2) == [Entry.SENT, Entry.WAITING]
+
+    def test_a_limit_may_end_while_another_thread_asks_for_room(self) -> None:
+        hosts, _ = self.hosts()
+
+        class Ending(RequestWindow):
+            def __bool__(self) -> bool:
+                hosts.use_limits([])  # as the loop may do right after the other thread has looked
+                return True
+
+        hosts._host("a").window = Ending(self.LIMIT)
+        assert hosts.old_room("a") == 0
+        assert not hosts.has_limit("a")
 
     def test_another_limit_counts_what_was_sent_under_the_first_and_none_ends_it(self) -> None:
         hosts, _ = self.hosts()
