@@ -134,6 +134,26 @@ def test_a_user_who_may_only_read_a_backup_reads_it(tmp_path: Path, verb: Sequen
     assert (tmp_path / "backup.db").read_bytes() == before
 
 
+@pytest.mark.parametrize("verb", [["status"], ["up"], ["backup", "new.db"], ["restore", "copy.db"]])
+def test_a_directory_that_may_not_be_searched_is_named_in_one_line(tmp_path: Path, verb: list[str]) -> None:
+    make_files(tmp_path)
+    (tmp_path / "backup.db").rename(tmp_path / "copy.db")
+    (tmp_path / "locked" / "inner").mkdir(parents=True)
+    (tmp_path / "locked").chmod(0)
+    done = subprocess.run(
+        [*KIZAMI, *verb, "--database", "locked/inner/kizami.db"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        preexec_fn=obey_permissions if os.getuid() == 0 else None,
+        timeout=20,
+    )
+    (tmp_path / "locked").chmod(0o755)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (FAILURE, "", 1), done.stderr
+    assert re.search(r"locked/inner/kizami\.db(-lock)?: .*Permission denied", done.stderr), done.stderr
+
+
 def test_a_look_into_a_backup_changes_nothing_of_it(tmp_path: Path) -> None:
     make_files(tmp_path)
     before = (tmp_path / "backup.db").read_bytes()

@@ -139,9 +139,10 @@ class Daemon:
 
 def obey_permissions() -> None:
     """Let root be bound by the permissions of files, as everybody else is (Linux)."""
-    drop_capability, override_permissions = 24, 1
-    if ctypes.CDLL(None, use_errno=True).prctl(drop_capability, override_permissions, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "cannot drop a capability")
+    drop_capability, override_permissions, search_everywhere = 24, 1, 2
+    for capability in (override_permissions, search_everywhere):
+        if ctypes.CDLL(None, use_errno=True).prctl(drop_capability, capability, 0, 0, 0):
+            raise OSError(ctypes.get_errno(), "cannot drop a capability")
 
 
 def slots_of(rows: Sequence[Mapping[str, Any]], metric: str) -> list[datetime]:

@@ -58,7 +58,9 @@ def restore_backup(
     """
     if not file.exists():
         raise InvalidInput("FILE", f"{file} is not there")
-    if database.exists() and os.path.samefile(file, database):
+    with sqlite_errors(StoreError, database):
+        is_itself = database.exists() and os.path.samefile(file, database)
+    if is_itself:
         raise InvalidInput("FILE", f"{file} is the database itself; name a backup of it")
     target = database.resolve()
     with ExitStack() as stack:

@@ -146,8 +146,10 @@ def sqlite_errors(kind: type[KizamiError], path: Path | str) -> Iterator[None]:
         raise kind(f"{path}: {explain(error)}") from error
     except OSError as error:
         folder = Path(path).absolute().parent
+        # Of a directory that may not be looked into nobody knows what is there.
+        is_missing = not isinstance(error, PermissionError) and not os.path.exists(folder)
         missing = f"there is no directory {folder}; make it first"
-        raise kind(f"{path}: {error.strerror or error if folder.exists() else missing}") from error
+        raise kind(f"{path}: {missing if is_missing else error.strerror or error}") from error
 
 
 def is_locked(error: KizamiError) -> bool:
