@@ -22,7 +22,6 @@ VERBS = (
     ("query", "a"),
     ("chart", "a"),
     ("targets",),
-    ("doctor",),
     ("backfill", "--gaps", "--dry-run"),
     ("export",),
     ("dead-letters", "list"),
@@ -120,6 +119,8 @@ class TestWhatIsPolledIsNotWhatTheFileSays:
                 for name in ("status", "targets", "doctor"):
                     document = run_process(name, "--json", "--config", "other.toml", cwd=tmp_path).json
                     assert line in str(document)
+                doctor = run_process("doctor", "--config", "other.toml", cwd=tmp_path)
+                assert ((doctor.out + doctor.err).count(line), doctor.err.count("warning")) == (1, 0)
                 elsewhere = tmp_path / "elsewhere"
                 elsewhere.mkdir()
                 told = run_process("gaps", "--database", "../kizami.db", cwd=elsewhere)

@@ -91,14 +91,19 @@ def local_opener(
 
 
 def say_difference(database: Path, settings: LoadedConfig) -> str | None:
-    """One line, also on stderr, if the daemon that runs on the database polls something else than is set here."""
-    from kizami.local.daemon_lock import find_daemon
-    from kizami.local.running_config import difference
-
-    told = difference(find_daemon(database), settings)
+    """What `find_difference` finds, also on stderr."""
+    told = find_difference(database, settings)
     if told:
         say(f"warning: {told}")
     return told
+
+
+def find_difference(database: Path, settings: LoadedConfig) -> str | None:
+    """One line if the daemon that runs on the database polls something else than is set here."""
+    from kizami.local.daemon_lock import find_daemon
+    from kizami.local.running_config import difference
+
+    return difference(find_daemon(database), settings)
 
 
 def _actor() -> str:

@@ -10,7 +10,7 @@ import click
 
 from kizami.cli.checks.machine import Check, Health, check_clock, check_database, check_sqlite
 from kizami.cli.exit_codes import CHECK_FAILED, OK
-from kizami.cli.homes import say_difference
+from kizami.cli.homes import find_difference
 from kizami.cli.options import config_option, database_option
 from kizami.cli.terminal.colours import Colour
 from kizami.cli.terminal.printing import json_option, plural, print_json, say
@@ -37,9 +37,8 @@ def command(as_json: bool, config: Path | None, database: Path) -> int:
     Each line has a finding and, where something is wrong, a remedy. Exit code 5 if a check failed.
     """
     settings = load_config(config)
-    difference = say_difference(database, settings)
     checks = list(_examine(settings.config, database))
-    if difference:
+    if difference := find_difference(database, settings):
         checks.append(Check("daemon", Health.WARNING, difference))
     if as_json:
         print_json({"checks": [_fields(check) for check in checks]})
