@@ -63,12 +63,13 @@ class CertificateFiles:
             now = stamps_of(_paths(tls))
             if now == stamps or any(isinstance(stamp, TimeoutError) for stamp in now):
                 continue
-            self._seen[tls] = place, now
             try:
                 _copied(tls, place)
-                self._told.discard(tls)
             except ConfigurationError as error:
-                self._tell(tls, error)
+                self._tell(tls, error)  # and try again at the next look
+            else:
+                self._seen[tls] = place, now
+                self._told.discard(tls)
 
     def _tell(self, tls: Tls, error: ConfigurationError) -> None:
         if tls not in self._told:

@@ -200,6 +200,27 @@ class TestOwnCertificate:
             assert [path.read_bytes() for path in copies] == [new.cert.read_bytes(), new.key.read_bytes()]
             assert is_answered(ask(requester, target))
 
+    def test_one_that_could_not_be_read_when_it_changed_is_tried_again_at_each_look(
+        self,
+        requester: Requester,
+        authority: Authority,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        target = Target(url="https://api.example.com", tls=Tls(str(authority.file)))
+        (access,) = accesses = requester.read_accesses([target])
+        requester.note_read(accesses)
+        new = authority.file.read_bytes() + b"\n"
+        authority.file.write_bytes(new)
+        with monkeypatch.context() as patch:
+            patch.setattr("kizami.local.http.tls_files.CERTIFICATE_BYTES", 1)
+            for _ in range(2):
+                requester.look_at_files()
+        assert [vars(line)["event"] for line in caplog.records] == ["secret.unreadable"]
+        requester.look_at_files()
+        assert access.profile.tls
+        assert Path(access.profile.tls.ca or "").read_bytes() == new
+
 
 class TestProxy:
     def test_what_a_target_says_of_its_proxy_is_meant(
