@@ -74,7 +74,7 @@ class Requester:
         self._accesses: dict[SecretReference, list[TargetAccess]] = {}
         self._files: deque[SecretReference] = deque()
         self._doubted: deque[SecretReference] = deque()  # those of requests that were refused
-        self._news: deque[SecretReference] = deque()  # what has changed, on its way to the loop's thread
+        self._rotated: set[SecretReference] = set()  # what has changed since the start
         self._refused: list[tuple[_Attempt, Finished]] = []  # they wait for a look at their files
         self._wanted = self._looked = 0
         self._changed: set[Target] = set()
@@ -114,22 +114,26 @@ class Requester:
         self._files.rotate(-len(some))
         found = self._secrets.changed(some) | self._secrets.reread(doubted)
         self._certificates.refresh()
-        self._news.extend(found)
         self._looked, before = look, self._looked
         return bool(found) or look != before
 
     def use_accesses(self, accesses: Iterable[TargetAccess]) -> None:
-        """From now on the files of these are looked at, and of no others."""
+        """From now on the files of these are looked at, and of no others.
+
+        Their secrets are those of now: a file may have been read again since they were made.
+        """
         found: dict[SecretReference, list[TargetAccess]] = {}
         for access in accesses:
             for reference in access.files:
                 found.setdefault(reference, []).append(access)
         self._accesses, self._files = found, deque(found)
+        for reference in found.keys() & self._rotated:
+            for access in found[reference]:
+                access.secrets = sent_secrets(access.target, self._secrets)
 
     def take_changed(self) -> set[Target]:
         """Use what was read from now on; the targets whose secrets have changed since last time."""
-        while self._news:
-            self._use_changed(self._news.popleft())
+        self._use_news()
         changed, self._changed = self._changed, set()
         return changed
 
@@ -228,8 +232,7 @@ class Requester:
     def _settle_refused(self, now: float) -> None:
         """Send those again whose files were looked at and whose secrets are others now; the rest stay refused."""
         looked = self._looked
-        while self._news:
-            self._use_changed(self._news.popleft())
+        self._use_news()
         refused, self._refused = self._refused, []
         for attempt, finished in refused:
             if attempt.look > looked and now < attempt.deadline:
@@ -246,9 +249,16 @@ class Requester:
             return True
         return attempt.access.secrets != attempt.secrets
 
+    def _use_news(self) -> None:
+        while self._secrets.news:
+            self._use_changed(self._secrets.news.popleft())
+
     def _use_changed(self, reference: SecretReference) -> None:
+        self._rotated.add(reference)
+        if reference not in self._accesses:  # of another configuration, or a proxy's: that waits for a reload
+            return
         logger.info("a secret was read again", extra={"event": "secret.changed", "secret": str(reference)})
-        for access in self._accesses.get(reference, ()):
+        for access in self._accesses[reference]:
             access.secrets = sent_secrets(access.target, self._secrets)
             self._changed.add(access.target)
             if access.client:

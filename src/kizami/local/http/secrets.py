@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from kizami.core.redaction import KNOWN
 from kizami.core.targets.references import SecretReference
 from kizami.platform.user_files import SECRET_BYTES, Stamp, read_file, stamps_of
 
-LOOKS_A_TURN = 500  # files that are looked at in one turn of the loop, at most
+LOOKS_A_TURN = 500  # files that are looked at in one look, at most; there is about one a second
 _REREAD_SECONDS = 1.0  # who is refused again and again reads a file no more often
 
 logger = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ class SecretValues:
     def __init__(self) -> None:
         self._kept: dict[SecretReference, _Kept] = {}
         self._told: set[SecretReference] = set()
+        self.news: deque[SecretReference] = deque()  # what was read and was not as before, whoever had it read
 
     def use(self, reference: SecretReference, place: str) -> str:
         """The secret as it is now, or as it was read last; ConfigurationError if it was never read."""
@@ -58,7 +60,9 @@ class SecretValues:
         kept = self._kept.get(reference)
         if kept is None or kept.value != value:
             self._kept[reference] = _Kept(value, _known(stamp), time.monotonic(), kept.value if kept else None)
-            self._forget(kept.before if kept else None)
+            if kept:
+                self.news.append(reference)
+                self._forget(kept.before)
         else:
             kept.stamp, kept.read_at = _known(stamp), time.monotonic()
         return value

@@ -190,6 +190,33 @@ class TestFiles:
         with pytest.raises(ConfigurationError, match="No such file"):
             requester.read_accesses([other])
 
+    def test_a_file_that_changes_while_the_targets_are_read_again_is_used(
+        self, requester: Requester, token: Path
+    ) -> None:
+        with self.server("second-t0ken") as server:
+            target = self.target(server, token)
+            access_to(requester, target)
+            later = [requester.read_accesses([target]) for _ in range(2)]
+            token.write_text("second-t0ken")
+            look_at_files(requester)
+            for accesses in later:
+                requester.use_accesses(accesses)
+                assert status_of(requester, accesses[0]) == 200
+            assert len(server.requests) == 2
+
+    def test_a_file_that_is_read_again_for_a_configuration_that_is_refused_is_used(
+        self, requester: Requester, token: Path
+    ) -> None:
+        with self.server("second-t0ken") as server:
+            target = self.target(server, token)
+            access = access_to(requester, target)
+            token.write_text("second-t0ken")
+            with pytest.raises(ConfigurationError):
+                requester.read_accesses([target, replace(target, auth=BearerAuth(SecretReference("env", "NO")))])
+            assert look_at_files(requester) == {target}
+            assert status_of(requester, access) == 200
+            assert len(server.requests) == 1
+
     def test_what_was_replaced_twice_is_forgotten_and_what_is_in_use_stays_hidden(
         self, requester: Requester, token: Path
     ) -> None:
