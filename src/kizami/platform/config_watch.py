@@ -36,13 +36,16 @@ class ConfigWatch:
         self._asked = True
 
     def new_config(self) -> Config | None:
-        """Return what the file says now, if that is news."""
-        asked = self._asked
+        """Return what the file says now, if that is news.
+
+        A version that waits to be used when a later one is refused is dropped: then what is in force is the news.
+        """
+        asked, before = self._asked, self._newest
         try:
             return self.changed_config()
         except ConfigurationError as error:
             self._doubt(str(error), asked=asked)
-            return None
+            return None if self._newest is before else self.in_force.config
 
     def changed_config(self) -> Config | None:
         """The same, but ConfigurationError if the file is broken."""
@@ -84,7 +87,7 @@ class ConfigWatch:
         seen = self._stamp, reason
         is_certain = asked or self._suspect == seen
         self._suspect = None if is_certain else seen
-        if is_certain and (asked or self.refusal != reason):
+        if is_certain and (asked or self.refusal != reason or self._newest is not self.in_force):
             self.refuse(reason)
             logger.error(
                 "the new configuration is refused; the old one goes on",

@@ -132,6 +132,24 @@ def test_a_file_that_is_removed_leaves_the_last_good_configuration(
     assert watch.refusal is None
 
 
+def test_what_waits_to_be_used_is_dropped_once_a_later_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "kizami.toml"
+    write_target(path, "calls")
+    watch = ConfigWatch(load_config(path))
+    for _ in range(2):
+        write_target(path, "orders")
+        news = watch.new_config()
+        assert news is not None
+        assert news != watch.in_force.config
+        path.write_text("[[targets")
+        assert watch.new_config() is None  # it may be half written
+        assert watch.new_config() == watch.in_force.config
+        assert watch.new_config() is None
+        watch.accept()
+        assert [target.name for target in watch.in_force.config.targets] == ["calls"]
+        assert watch.refusal is not None
+
+
 def test_what_the_daemon_refuses_leaves_what_is_in_force(tmp_path: Path) -> None:
     path = tmp_path / "kizami.toml"
     write_target(path, "calls")
