@@ -9,9 +9,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,13 +56,21 @@ class DaemonLock:
         self._handle = handle
         self._holder = f"{os.getpid()} {command}\n"
         self._told: About | None = None
+        self._is_held = True
+        self._mutex = threading.Lock()
         self._write(self._holder)
 
     def tell(self, about: About) -> None:
-        """Let other processes read this for as long as the lock is held."""
-        if about != self._told:
-            self._told = about
-            self._write(f"{self._holder}{json.dumps(about)}\n")
+        """Let other processes read this while the lock is held; what cannot be written is told next time."""
+        with self._mutex, suppress(OSError):
+            if self._is_held and about != self._told:
+                self._write(f"{self._holder}{json.dumps(about)}\n")
+                self._told = about
+
+    def end(self) -> None:
+        """From now on nothing is told: the descriptor may be another file's."""
+        with self._mutex:
+            self._is_held = False
 
     def _write(self, text: str) -> None:
         content = text.encode()
@@ -80,7 +89,11 @@ def sole_daemon(database: Path, command: str) -> Iterator[DaemonLock]:
     with open_lock_file(database, _ENDING) as handle:
         _lock(handle, database)
         os.ftruncate(handle, 0)
-        yield DaemonLock(handle, command)
+        lock = DaemonLock(handle, command)
+        try:
+            yield lock
+        finally:
+            lock.end()
 
 
 @contextmanager

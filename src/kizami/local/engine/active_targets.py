@@ -100,8 +100,8 @@ class TargetLoader:
         self._spread = spread
         self._first = Config(())
         self._before: Mapping[int, ActiveTarget] = {}
-        self._postponed: Config | None = None  # it could not be applied while nothing could be written
-        self._loaded: deque[LoadedTargets | KizamiError] = deque()
+        self._postponed: Config | None = None  # it could not be applied yet, and is tried again
+        self._loaded: deque[LoadedTargets | Exception] = deque()
         self._refused = "", -math.inf  # why, and when
         self._stopping = False
         self._machine = machine
@@ -119,7 +119,7 @@ class TargetLoader:
         """What was loaded first, if that is so within `seconds`, or raise what keeps it from being loaded."""
         self._has_loaded.wait(seconds)
         loaded = self._loaded.popleft() if self._loaded else None
-        if isinstance(loaded, KizamiError):
+        if isinstance(loaded, Exception):
             raise loaded
         return loaded
 
@@ -138,7 +138,7 @@ class TargetLoader:
         try:
             first = when_unlocked(lambda: self._load(self._first), self._path, lambda: self._stopping)
             self._loaded.append(first)
-        except KizamiError as error:
+        except Exception as error:  # noqa: BLE001 -- whatever it is ends the process: `wait` raises it
             self._loaded.append(error)
             return
         finally:
@@ -155,37 +155,47 @@ class TargetLoader:
             if self._requester.look_at_files():
                 self._alarm.wake()
             with _uncollected():
-                config = self._new_config() or self._postponed
-                if config is not None:
+                config = None if self._stopping else self._new_config() or self._postponed
+                if config is not None and not self._stopping:
                     self._reload(config)
         except Exception:  # the top of the thread: polling goes on
-            logger.exception("a look at the configuration failed", extra={"event": "config.failed"})
+            if not self._stopping:  # what it uses may be closed by then
+                logger.exception("a look at the configuration failed", extra={"event": "config.failed"})
 
     def _reload(self, config: Config) -> None:
         was_postponed, self._postponed = config is self._postponed, None
         try:
             loaded = self._load(config)
-        except StoreError as error:
+        except Exception as error:
+            if self._stopping:
+                return
+            if isinstance(error, KizamiError) and not isinstance(error, StoreError):
+                self._refuse(str(error))
+                return
             self._postponed = config
             if not was_postponed:
                 logger.error(
                     "the new configuration has to wait",
-                    extra={"event": "config.postponed", "reason": str(error)},
+                    extra={"event": "config.postponed", "reason": str(error) or repr(error)},
+                    exc_info=not isinstance(error, StoreError),  # what nobody expects
                 )
-        except KizamiError as error:
-            self._settled(str(error))
-            before, self._refused = self._refused, (str(error), self._machine.monotonic())
-            if before[0] == self._refused[0] and self._refused[1] - before[1] < _REPEAT_SECONDS:
-                return  # a pause is tried again each second
-            logger.error(
-                "the new configuration is refused; the old one goes on",
-                extra={"event": "config.refused", "reason": str(error)},
-            )
         else:
+            if self._stopping:
+                return
             gc.freeze()
             self._loaded.append(loaded)
             self._alarm.wake()
             self._settled(None)
+
+    def _refuse(self, reason: str) -> None:
+        self._settled(reason)
+        before, self._refused = self._refused, (reason, self._machine.monotonic())
+        if before[0] == reason and self._refused[1] - before[1] < _REPEAT_SECONDS:
+            return  # a pause is tried again each second
+        logger.error(
+            "the new configuration is refused; the old one goes on",
+            extra={"event": "config.refused", "reason": reason},
+        )
 
     def _load(self, config: Config) -> LoadedTargets:
         accesses = self._requester.read_accesses(config.enabled_targets)
