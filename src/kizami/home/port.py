@@ -196,8 +196,11 @@ class Home(Protocol):
         It may be interrupted and repeated at any point.
         """
 
+    def count_damaged(self, spans: Mapping[str, Span]) -> int:
+        """How many slots the damaged pieces of history have that lie in these spans as a whole."""
+
     def forget_damaged(self, spans: Mapping[str, Span]) -> int:
-        """Give up damaged pieces of history in these spans, whose slots are then missing; how many there were."""
+        """Give up those damaged pieces of history, whose slots are then missing; how many pieces there were."""
 
     def expect_from(self, metric: str, slot: datetime) -> None:
         """From now on the metric's slots are expected from `slot` on, if they were not before."""

@@ -49,7 +49,7 @@ from kizami.local.store.blocks import hurry_blocks
 from kizami.local.store.buckets import read_buckets, read_counts, read_figures, read_newest_counts, read_totals
 from kizami.local.store.database import open_database, sqlite_errors, transaction
 from kizami.local.store.dead_letters import DeadLetters
-from kizami.local.store.history.sealed import forget_damaged
+from kizami.local.store.history.sealed import damaged_spans, forget_damaged
 from kizami.local.store.metrics import expect_from, known_metric
 from kizami.local.store.missing import count_dead, count_pending, find_missing
 from kizami.local.store.pauses import pause_metric, resume_metric
@@ -251,15 +251,25 @@ class LocalHome:
         self._note("slots.backfilled", metrics, sent)
         return sent
 
+    def count_damaged(self, spans: Mapping[str, Span]) -> int:
+        with sqlite_errors(StoreError, self._path):
+            return sum(
+                found.seconds // spans[name].interval_seconds
+                for name, each in self._ranges(spans).items()
+                for found in damaged_spans(self._connection, *each)
+            )
+
     def forget_damaged(self, spans: Mapping[str, Span]) -> int:
+        with sqlite_errors(StoreError, self._path):
+            return forget_damaged(self._connection, self._ranges(spans).values())
+
+    def _ranges(self, spans: Mapping[str, Span]) -> dict[str, tuple[int, int, int]]:
         known = self._reader.metrics()
-        ranges = [
-            (known[name].id, to_seconds(span.start), to_seconds(span.end))
+        return {
+            name: (known[name].id, to_seconds(span.start), to_seconds(span.end))
             for name, span in spans.items()
             if name in known
-        ]
-        with sqlite_errors(StoreError, self._path):
-            return forget_damaged(self._connection, ranges)
+        }
 
     def expect_from(self, metric: str, slot: datetime) -> None:
         with sqlite_errors(StoreError, self._path), transaction(self._connection):

@@ -11,10 +11,13 @@ from typing import Any
 import apsw
 import pytest
 import requests
+from click.testing import CliRunner, Result
 
 from kizami.cli.exit_codes import FAILURE, OK
+from kizami.cli.verbs.backfill import command as backfill_verb
 from kizami.core.coverage import Span
 from kizami.core.epoch import to_seconds
+from kizami.core.errors import InvalidInput
 from kizami.local.store.buckets import read_buckets, read_counts, read_figures, read_totals
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.history.expiry import expire
@@ -238,3 +241,31 @@ def test_verbs_the_page_and_backups_name_it_and_a_backfill_mends_it(path: Path) 
     found = run_process("query", "calls", *hour, cwd=directory)
     assert (found.code, found.err) == (OK, "kizami: 720/720 (100%) slots stored\n")
     assert run_process("backup", "good.db", cwd=directory).code == OK
+
+
+def test_a_backfill_that_is_refused_or_of_a_part_of_the_hour_gives_up_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(open_database(path)) as connection:
+        number, _ = middle_hour(connection)
+        flip(connection, "sealed_slots", number, 200)
+    (path.parent / "kizami.toml").write_text('[[targets]]\nname = "calls"\nurl = "http://127.0.0.1:9"\n')
+    monkeypatch.chdir(path.parent)
+
+    def backfill(start: str, end: str) -> Result:
+        moments = (f"2025-12-02T{start}:00Z", f"2025-12-02T{end}:00Z")
+        return CliRunner().invoke(backfill_verb, ["calls", "--from", moments[0], "--to", moments[1], "--no-wait"])
+
+    def is_there() -> bool:
+        with closing(open_database(path)) as connection:
+            return bool(connection.execute("SELECT count(*) FROM sealed_slots WHERE id = ?", (number,)).get)
+
+    for part in (("10:10", "10:20"), ("09:30", "10:30"), ("10:30", "11:30")):
+        assert "given up" not in backfill(*part).stderr
+        assert is_there(), part
+    with monkeypatch.context() as few:
+        few.setattr("kizami.cli.verbs.backfill.MOST_QUEUED", 719)
+        assert isinstance(backfill("10:00", "11:00").exception, InvalidInput)
+    assert is_there()
+    assert "1 damaged piece of history given up" in backfill("10:00", "11:00").stderr
+    assert not is_there()

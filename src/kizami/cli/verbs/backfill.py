@@ -38,6 +38,7 @@ class Plan:
     gaps: Mapping[str, Sequence[Gap]]
     waiting: int
     unstored: int
+    damaged: int = 0  # stored slots of damaged history, to be given up and asked for again
 
     @property
     def missing(self) -> int:
@@ -84,7 +85,7 @@ def command(
         if dry_run:
             return _show(plan, as_json)
         if no_wait:
-            return _leave(_send(home, plan), as_json)
+            return _leave(_send(home, _without_damaged(home, plan)), as_json)
         return _run(home, plan, as_json)
 
 
@@ -93,7 +94,7 @@ def make_plan(
 ) -> Plan:
     """What there is to do; InvalidInput if it is more than one run should take on.
 
-    With `is_repair` sealed history that is damaged is given up first, so that it is asked for again.
+    With `is_repair` damaged history that lies in the range as a whole is to be asked for again.
     """
     wanted = time_range.start, time_range.end, time_range.now
     for target in targets.values() if not only_gaps else ():
@@ -103,11 +104,19 @@ def make_plan(
         for name, target in targets.items()
     }
     _require_at_most(MOST_LOOKED_THROUGH, sum(span.expected for span in spans.values()))
-    if is_repair and (damaged := home.forget_damaged(spans)):
-        say(f"{plural(damaged, 'damaged piece')} of history given up, to be asked for again")
-    plan = Plan(targets, spans, home.missing(spans), home.queued(spans), _count_unstored(home, spans))
-    _require_at_most(MOST_QUEUED, plan.missing)
+    damaged = home.count_damaged(spans) if is_repair else 0
+    plan = Plan(targets, spans, home.missing(spans), home.queued(spans), _count_unstored(home, spans), damaged)
+    _require_at_most(MOST_QUEUED, plan.missing + damaged)
     return plan
+
+
+def _without_damaged(home: Home, plan: Plan) -> Plan:
+    """The plan once its damaged history is given up, right before it is asked for again."""
+    if not plan.damaged:
+        return plan
+    say(f"{plural(home.forget_damaged(plan.spans), 'damaged piece')} of history given up, to be asked for again")
+    spans = plan.spans
+    return Plan(plan.targets, spans, home.missing(spans), home.queued(spans), _count_unstored(home, spans))
 
 
 def _require_at_most(most: int, slots: int) -> None:
@@ -126,8 +135,8 @@ def _show(plan: Plan, as_json: bool) -> int:
 
 def _run(home: Home, plan: Plan, as_json: bool) -> int:
     asked = stored = 0
-    if plan.missing or plan.waiting:
-        asked = _have_collected(home, plan)
+    if plan.missing or plan.waiting or plan.damaged:
+        plan, asked = _have_collected(home, plan)
         stored = min(asked, plan.unstored - _count_unstored(home, plan.spans))
     if as_json:
         print_json({"asked": asked, "stored": stored, "gaps": gap_list(plan.gaps)})
@@ -156,14 +165,15 @@ def _leave(queued: int, as_json: bool) -> int:
     return OK
 
 
-def _have_collected(home: Home, plan: Plan) -> int:
-    """Put the missing slots on the queue and wait until they are settled; how many there were in all."""
+def _have_collected(home: Home, plan: Plan) -> tuple[Plan, int]:
+    """Put the missing slots on the queue and wait until they are settled; the plan now, and how many they were."""
     try:
         with home.worker(plan.gaps) as worker:
+            plan = _without_damaged(home, plan)
             say(f"{_task_words(plan)}; {worker.words}")
             asked = _send(home, plan) + plan.waiting
             _wait(worker, plan, asked)
-            return asked
+            return plan, asked
     except KeyboardInterrupt:
         say("interrupted; what is queued stays queued, and the same command goes on from here")
         raise

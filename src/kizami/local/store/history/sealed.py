@@ -129,8 +129,12 @@ def all_spans_of(connection: apsw.Connection, metric_id: int, first: int, end: i
 
 
 def damaged_spans(connection: apsw.Connection, metric_id: int, first: int, end: int) -> list[SealedSpan]:
-    """Those of the metric's spans in [first, end) of which figures or slots are damaged."""
-    return [span for span in all_spans_of(connection, metric_id, first, end) if not _is_readable(connection, span)]
+    """Those of the metric's spans that lie in [first, end) as a whole, of which figures or slots are damaged."""
+    return [
+        span
+        for span in all_spans_of(connection, metric_id, first, end)
+        if span.start >= first and span.end <= end and not _is_readable(connection, span)
+    ]
 
 
 def forget_damaged(connection: apsw.Connection, ranges: Iterable[tuple[int, int, int]]) -> int:
