@@ -17,6 +17,7 @@ _OPEN_OTHERS = {
     for name in (
         *("store.database", "daemon_lock", "http.secrets", "http.tls_files", "store.write_ahead_log"),
         "copies.backup_report",
+        "copies.placing",
     )
 }
 _OPENERS = {"open", "read_bytes", "read_text", "write_bytes", "write_text", "touch", "copy", "copyfile", "copy2"}

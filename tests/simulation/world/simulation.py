@@ -183,7 +183,6 @@ class Simulation:
                 "gc.freeze": lambda: None,  # what a life of the daemon leaves is to be collected in the next one
                 "os.fsync": self._disk.fsync,
                 "os.getpid": lambda: _PID,  # it is in the names of files, and in what is said of them
-                "kizami.local.copies.placing._is_running": lambda pid: False,  # who was killed had our number
                 "kizami.local.copies.copying._STEP_PAGES": _COPIED_AT_ONCE,
                 "kizami.local.engine.sealer._LOOK_SECONDS": self._length.seal_seconds,
                 "kizami.local.alerts.watch.LOOK_SECONDS": watch.LOOK_SECONDS,  # to be put back, as the next one

@@ -168,11 +168,27 @@ def _after_commit(
 def test_what_a_killed_one_has_left_is_removed_by_the_next(database: Path, tmp_path: Path) -> None:
     for pid in (999_999_999, os.getpid()):  # a process in a container has the id of the one before
         for name in (f".copy.db.{pid}", f".copy-of-yesterday.db.{pid}"):
-            for ending in ("", "-journal", "-wal", "-shm"):
+            for ending in ("", "-journal", "-wal", "-shm", "-lock"):
                 (tmp_path / f"{name}.kizami.part{ending}").write_bytes(b"half")
         (tmp_path / f".alone.db.{pid}.kizami.part-journal").write_bytes(b"half")
-    kept = [f".copy.db.{os.getppid()}.kizami.part-journal", ".another-programs.99999999.part"]
-    for name in kept:
-        (tmp_path / name).write_bytes(b"half")
+    (tmp_path / ".another-programs.99999999.part").write_bytes(b"half")
     make_backup(database, tmp_path / "copy.db")
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*kept, "copy.db", "kizami.db"])
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [".another-programs.99999999.part", "copy.db", "kizami.db"]
+
+
+def test_one_that_another_container_makes_of_the_same_name_is_left_alone(database: Path, tmp_path: Path) -> None:
+    """Both have the same process id, and what is running in the one cannot be seen from the other."""
+    made: list[Path] = []
+
+    def make_another(done: int, pages: int) -> None:
+        if not made:
+            parts = {path for path in tmp_path.iterdir() if ".kizami.part" in path.name}
+            assert parts
+            made.append(make_backup(database, tmp_path / "copy.db").file)
+            assert parts <= {*tmp_path.iterdir()}
+
+    make_backup(database, tmp_path / "copy.db", replace=True, progress=make_another)
+    assert made
+    assert slots(tmp_path / "copy.db") == 500
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.db", "kizami.db"]
