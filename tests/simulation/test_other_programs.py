@@ -20,10 +20,14 @@ import requests
 import fakes.fault_server as faults
 from conftest import skip_for_lack_of
 from fakes.fault_server import FaultServer
+from kizami.core.errors import StoreError
 from kizami.core.targets.target import Target
+from kizami.local.engine.loop import Engine
+from kizami.local.engine.options import Options
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.metrics import register_targets
 from kizami.local.store.reader import Reader
+from kizami.platform.clock import SystemClock
 from programs.command import run_process
 from programs.daemon import PATIENCE_SECONDS, Daemon, slots_of, toml, wait_for, write_whole
 from programs.seen_locks import SeenLocks
@@ -198,14 +202,27 @@ def test_a_lock_of_any_length_ends_neither_a_start_nor_a_run_and_loses_nothing(t
     assert len([line for line in daemon.log() if line["event"] == "database.locked"]) == 1
 
 
-def test_a_daemon_that_waits_for_a_lock_obeys_a_signal(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lock", [WHOLE, TRANSACTION])
+def test_a_daemon_that_waits_for_a_lock_obeys_a_signal(tmp_path: Path, lock: str) -> None:
     known_since(tmp_path / "kizami.db", datetime.now(UTC))
     with FaultServer(faults.answer()) as server:
         write_whole(tmp_path / "kizami.toml", toml([every_second(server)]))
-        with locked_whole(tmp_path / "kizami.db", TRANSACTION), Daemon(tmp_path, "--no-dashboard") as daemon:
+        with locked_whole(tmp_path / "kizami.db", lock), Daemon(tmp_path, "--no-dashboard") as daemon:
             daemon.wait_for_event("database.locked")
             assert daemon.stop() == 0
             assert "Traceback" not in daemon.log_file.read_text()
+
+
+def test_an_engine_that_cannot_be_made_while_the_file_is_locked_leaves_nothing_open(tmp_path: Path) -> None:
+    database = tmp_path / "kizami.db"
+    known_since(database, datetime.now(UTC))
+    with pytest.MonkeyPatch.context() as patch, locked_whole(database):
+        patch.setattr("kizami.local.store.database.BUSY_TIMEOUT_MS", 10)
+        before = os.listdir("/dev/fd")
+        for _ in range(3):
+            with pytest.raises(StoreError, match="locked"):
+                Engine(database, Options(), SystemClock())
+        assert os.listdir("/dev/fd") == before
 
 
 class TestWhoMayUseTheFile:

@@ -27,7 +27,7 @@ from kizami.cli.terminal.colours import is_terminal
 from kizami.cli.terminal.run_summary import run_summary
 from kizami.cli.terminal.unblocked_output import unblock_stderr
 from kizami.core.config import Config
-from kizami.core.errors import ConfigurationError
+from kizami.core.errors import ConfigurationError, StoreError
 from kizami.core.logs import use_logs
 from kizami.core.targets.target import MOCK_API_URL, Target
 from kizami.local.alerts.watch import AlertWatch
@@ -37,7 +37,7 @@ from kizami.local.engine.loop import Engine
 from kizami.local.engine.options import Options
 from kizami.local.engine.writer import when_unlocked
 from kizami.local.running_config import running_config
-from kizami.local.store.database import require_intact
+from kizami.local.store.database import is_locked, require_intact
 from kizami.local.store.pauses import PauseWatch
 from kizami.mock_api.service import MockService, is_needed, mock_service
 from kizami.platform.clock import SystemClock
@@ -94,19 +94,24 @@ def command(
     use_logs()
     settings = load_config(config)
     targets = settings.config.enabled_targets
-    with ExitStack() as stack:
-        lock = stack.enter_context(sole_daemon(database, UP))
-        when_unlocked(lambda: require_intact(database), database, _is_told_to_end)
-        if mock or (mock is None and is_needed(settings.config)):
-            _serve_mock(stack)
-        _warn_of_early_asking(targets)
-        watch = ConfigWatch(settings)
-        if dashboard:
-            _serve_dashboard(stack, database, watch, PagePlace(host, dashboard_port, access))
-        alerts = _watch(stack, database, watch)
-        use_beside = _run_beside(stack, database, backups, alerts)
-        following = Following(watch, lock, use_beside)
-        return _run(stack, following, database, Options(**options), rows, alerts)
+    try:
+        with ExitStack() as stack:
+            lock = stack.enter_context(sole_daemon(database, UP))
+            when_unlocked(lambda: require_intact(database), database, _is_told_to_end)
+            if mock or (mock is None and is_needed(settings.config)):
+                _serve_mock(stack)
+            _warn_of_early_asking(targets)
+            watch = ConfigWatch(settings)
+            if dashboard:
+                _serve_dashboard(stack, database, watch, PagePlace(host, dashboard_port, access))
+            alerts = _watch(stack, database, watch)
+            use_beside = _run_beside(stack, database, backups, alerts)
+            following = Following(watch, lock, use_beside)
+            return _run(stack, following, database, Options(**options), rows, alerts)
+    except StoreError as error:
+        if not (_is_told_to_end() and is_locked(error)):
+            raise
+        return _ending_code(EARLY_SIGNALS)  # told to end while the start waited for another program
 
 
 class Following:

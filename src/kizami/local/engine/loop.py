@@ -116,7 +116,12 @@ class Engine:
         )
         self._collector = Collector(self._requester, options, clock, machine)
         limits = QueueLimits(options.visibility_seconds, options.backfill_per_second)
-        self._writer = Writer(path, clock, limits, self._add_writer_turn, self._collector, machine)
+        try:
+            self._writer = Writer(path, clock, limits, self._add_writer_turn, self._collector, machine)
+        except StoreError:  # locked, say: the start makes another engine
+            self._requester.close()
+            self._wakeup.close()
+            raise
         self._catch_up = CatchUp(path, clock, machine)
         self._sealer = Sealer(path, clock, machine, options.seal_after_seconds)
         now_ms = clock.milliseconds()
