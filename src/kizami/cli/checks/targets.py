@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from urllib.parse import urlsplit
 
 from kizami.cli.checks.machine import Check, Health
 from kizami.cli.checks.windows import REMEDY, Outcome, WindowCheck, values_text
@@ -18,6 +17,7 @@ from kizami.core.errors import ApiError, ApiStatusError, ConfigurationError
 from kizami.core.messages import ScheduleMessage
 from kizami.core.sender import message_for_slot
 from kizami.core.slots import floor_to_slot, shift
+from kizami.core.targets.hosts import host_of
 from kizami.core.targets.target import Target
 from kizami.local.http.fetcher import Fetcher, Finished
 from kizami.local.http.interrupts import LOOK_SECONDS, noted_interrupts
@@ -27,7 +27,6 @@ from kizami.local.http.tls_files import expired
 
 _AT_ONCE = 64
 _LOOKED_AT = 100  # targets of one host that are asked for other windows, one request after the other
-_TOO_MANY_REQUESTS = 429
 
 
 @dataclass(slots=True)
@@ -53,7 +52,7 @@ class _HostTurns:
     is_busy: bool = False
     looked_at: int = 0
     skipped: int = 0
-    has_refused: bool = False
+    refused_with: int | None = None  # the status by which it limited its requests
 
 
 class _Checks:
@@ -100,7 +99,7 @@ class _Checks:
             yield from _verdict(trial, windows)
             return
         host = self._host(trial)
-        if host.has_refused or host.looked_at == _LOOKED_AT:
+        if host.refused_with or host.looked_at == _LOOKED_AT:
             host.skipped += 1
             yield from _verdict(trial, windows)
             return
@@ -112,8 +111,8 @@ class _Checks:
     def _judge_other_window(self, trial: _Trial, windows: WindowCheck, outcome: Outcome) -> Iterator[Check]:
         host = self._host(trial)
         windows.add(trial.message, outcome)
-        if isinstance(outcome, ApiStatusError) and outcome.status == _TOO_MANY_REQUESTS:
-            host.has_refused = True
+        if isinstance(outcome, ApiStatusError) and outcome.rate_limit:
+            host.refused_with = outcome.status
             host.skipped += len(host.waiting) + 1
             for waiting in host.waiting:
                 if waiting.windows:
@@ -134,13 +133,17 @@ class _Checks:
             self._start(trial)
 
     def _host(self, trial: _Trial) -> _HostTurns:
-        return self._hosts.setdefault(urlsplit(trial.target.url).netloc, _HostTurns())
+        return self._hosts.setdefault(host_of(trial.target.url), _HostTurns())
 
     def skipped(self) -> Iterator[Check]:
         """What was not looked at, so as not to ask a host too often."""
         for name, host in self._hosts.items():
             if host.skipped:
-                reason = "answered 429" if host.has_refused else f"is asked for those of {_LOOKED_AT} targets"
+                reason = (
+                    f"answered {host.refused_with}"
+                    if host.refused_with
+                    else f"is asked for those of {_LOOKED_AT} targets"
+                )
                 finding = f"{plural(host.skipped, 'target')} not asked for other windows: the host {reason}"
                 yield Check(f"windows of {name}", Health.OK, finding, "`kizami try NAME` asks for those of one")
 

@@ -299,16 +299,19 @@ class TestOtherWindows:
         assert [check.health for check in checks] == [Health.OK] * 20
         assert (overlaps, len(server.requests)) == ([], 40)
 
-    def test_a_host_that_has_answered_429_is_asked_for_no_more_windows(self) -> None:
+    @pytest.mark.parametrize("code", [429, 403])
+    def test_a_host_that_limits_its_requests_is_asked_for_no_more_windows(self, code: int) -> None:
+        limit = status(code, **{"X-RateLimit-Remaining": "0"}) if code == 403 else status(code)
+
         def count(exchange: Exchange) -> None:
-            (answer(7) if exchange.request.query["from"][0] < "2026" else status(429))(exchange)
+            (answer(7) if exchange.request.query["from"][0] < "2026" else limit)(exchange)
 
         with FaultServer(count) as server:
             targets = [Target(name=f"calls{number}", url=server.url, lag_seconds=5) for number in range(20)]
             *checks, rest = check_targets(targets, NOW)
         assert [check.health for check in checks] == [Health.OK] * 20
         assert len(server.requests) == 21
-        assert rest.finding == "20 targets not asked for other windows: the host answered 429"
+        assert rest.finding == f"20 targets not asked for other windows: the host answered {code}"
         assert (rest.health, rest.remedy) == (Health.OK, "`kizami try NAME` asks for those of one")
 
     def test_of_many_targets_of_a_host_a_hundred_are_looked_at(self) -> None:
