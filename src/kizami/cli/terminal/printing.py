@@ -72,19 +72,20 @@ def completeness_text(completeness: Completeness) -> str:
 
 def stored_words(completeness: Completeness, daemon: DaemonState | None) -> str:
     """How complete a range is; of nothing, nothing is complete. The `daemon` counts for a range up to now."""
-    if completeness.stored:
-        return f"{completeness_text(completeness)} slots stored"
-    if not completeness.expected and daemon is not None and not daemon.is_running:
-        return nothing_due(daemon)
-    words = f"{completeness_text(completeness)} slots stored" if completeness.expected else NOTHING_DUE
+    words = f"{completeness_text(completeness)} slots stored" if completeness.expected else nothing_due(daemon)
+    if completeness.stored or (not completeness.expected and is_down(daemon)):
+        return words
     return f"{words}; `kizami status` says how the collection is doing"
 
 
 def nothing_due(daemon: DaemonState | None) -> str:
     """No slot is due, which is no good news where nothing is collected."""
-    if daemon is None or daemon.is_running:
-        return NOTHING_DUE
-    return f"nothing is collected: `kizami up` is not running; {NOTHING_DUE}"
+    return f"nothing is collected: `kizami up` is not running; {NOTHING_DUE}" if is_down(daemon) else NOTHING_DUE
+
+
+def is_down(daemon: DaemonState | None) -> bool:
+    """Return True if there should be a daemon, as there is none on AWS, and it does not run."""
+    return daemon is not None and not daemon.is_running
 
 
 def range_fields(time_range: TimeRange) -> dict[str, str]:

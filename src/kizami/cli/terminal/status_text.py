@@ -10,7 +10,7 @@ from math import ceil
 from typing import NamedTuple
 
 from kizami.cli.terminal.colours import Colour, coloured
-from kizami.cli.terminal.printing import age_text, completeness_text, instant_text, percent_text, plural
+from kizami.cli.terminal.printing import age_text, completeness_text, instant_text, is_down, percent_text, plural
 from kizami.cli.terminal.tables import fits, hanging, table_lines
 from kizami.core.coverage import Completeness
 from kizami.home.health import LATENESS_RANGE, RANK, Level, Overview, TargetCondition, TargetStatus, Verdict, judge
@@ -203,8 +203,7 @@ def _trouble_text(fault: _Fault, alike: Sequence[TargetStatus], missing: int, no
 
 
 def _overall_coverage_text(overview: Overview, daemon: DaemonState | None) -> str:
-    is_down = daemon is not None and not daemon.is_running
-    if overview.first_tick is None or is_down:
+    if overview.first_tick is None or is_down(daemon):
         return f"{_coverage_text(overview.hour)} of the last hour, {_coverage_text(overview.day)} of the last day"
     ahead = overview.first_tick - overview.now
     if ahead > timedelta():
