@@ -236,18 +236,18 @@ def run(minutes: int, count: int, crowd: int) -> int:
     return judge(seen)
 
 
-def watch(home: Watch, minutes: int) -> list[Minute]:
+def watch(backend: Watch, minutes: int) -> list[Minute]:
     print("minute  pending     dead  RSS (MB) descriptors file (MB)  late p99 ms  missed  past hour (s)")
     time.sleep(75)
     seen = []
     for number in range(minutes):
         took = None
-        home.ask_for_the_past(number)
+        backend.ask_for_the_past(number)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             time.sleep(1)
-            took = took if took is not None else home.backfill_seconds()
-        seen.append(home.minute(floor_to_slot(SystemClock().now(), 5) - timedelta(seconds=15), took))
+            took = took if took is not None else backend.backfill_seconds()
+        seen.append(backend.minute(floor_to_slot(SystemClock().now(), 5) - timedelta(seconds=15), took))
         print(f"{number + 1:>6} {seen[-1]}", flush=True)
     return seen
 

@@ -1,4 +1,4 @@
-"""The home on AWS as a CDK app: what `make deploy` puts there, made of the constructs in kizami/cdk/.
+"""The backend on AWS as a CDK app: what `make deploy` puts there, made of the constructs in kizami/cdk/.
 
 `cdk`, `make synth` ─▶ app ─▶ context (what the deployment is told, checked) ─▶ stack, which only composes:
     kizami/cdk/schedule.py   the way of the data as one construct

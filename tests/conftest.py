@@ -35,7 +35,7 @@ SLOWEST = (
     *("simulation/simulated_stacks", "e2e/up", "e2e/bundles_in_trouble", "e2e/alerts_on_aws"),
     *("e2e/cdk_command", "e2e/local_aws_aggregation", "contract/homes", "browser/dashboard_page"),
     *("e2e/verbs_on_deployed_stack", "simulation/timescales", "simulation/crash_points", "e2e/wheel"),
-    *("infra/settings", "browser/dashboard_up", "contract/verbs_on_both_homes", "e2e/backfill_verb"),
+    *("infra/settings", "browser/dashboard_up", "contract/verbs_on_both_backends", "e2e/backfill_verb"),
     *("simulation/blocked_targets", "infra/own_app", "browser/wall", "simulation/faults", "e2e/own_cdk_app"),
     *("contract/aggregation_stores", "local_store/expiry", "infra/package", "e2e/verbs", "infra/targets"),
     *("browser/dashboard_phone", "local_store/history_machine", "infra/production", "e2e/dashboard_schema"),

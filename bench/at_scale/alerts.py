@@ -2,7 +2,7 @@
 
     python -m bench.at_scale.alerts [targets …]
 
-A database of a few minutes stands for the home; the clock is turned by hand, and a look is the daemon's: what
+A database of a few minutes stands for the backend; the clock is turned by hand, and a look is the daemon's: what
 is decided is kept in the database. CPU time is what counts.
 """
 
@@ -26,7 +26,7 @@ from kizami.core.targets.target import Target
 from kizami.local.alerts.incident_rows import list_incidents, read_state
 from kizami.local.alerts.outbox import undelivered
 from kizami.local.alerts.watch import LOOK_SECONDS, AlertWatch
-from kizami.local.home import LocalHome
+from kizami.local.backend import LocalBackend
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.metrics import register_targets
 
@@ -54,8 +54,8 @@ class Scale:
             names = [Target(name=f"shop/{number:05}", lag_seconds=INTERVAL_SECONDS) for number in range(targets)]
             known = register_targets(self.connection, names, START)
         self.ids = [metric.id for metric in known.values()]
-        self.home = LocalHome(path)
-        self.watch = AlertWatch(path, lambda: self.home, self.clock)
+        self.backend = LocalBackend(path)
+        self.watch = AlertWatch(path, lambda: self.backend, self.clock)
         conditions = tuple(parse_condition(text, "when") for text in ("fails", "silent", "dead"))
         self.watch._settings = AlertSettings((Rule("ops", "https://k.example", conditions, wait_seconds=15),))
         self.watch._running_since = START
@@ -75,7 +75,7 @@ class Scale:
         self.clock.moment = START + timedelta(seconds=INTERVAL_SECONDS * number + 15)
         self.watch._looked_at = self.clock.moment - timedelta(seconds=LOOK_SECONDS)
         began = time.process_time()
-        self.watch._look(self.connection, self.home)
+        self.watch._look(self.connection, self.backend)
         return time.process_time() - began
 
     def told(self) -> int:
@@ -99,7 +99,7 @@ def measure(targets: int) -> None:
         incidents = list_incidents(here.connection)
         size = here.connection.execute("SELECT sum(length(document)) FROM incidents").get
         print(f"{targets:7,}  {len(incidents)} incident, {here.told()} messages, {size / 1e6:.2f} MB kept")
-        here.home.close()
+        here.backend.close()
         here.connection.close()
 
 

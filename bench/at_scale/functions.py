@@ -259,15 +259,17 @@ def run(targets: int, state: str, folder: Path) -> None:
 
 def look(targets: int, endpoint: str) -> None:
     """The first page over AWS, and the next one: all that `kizami status` and the page show of all targets."""
-    from kizami.aws.home import AwsHome
+    from kizami.aws.backend import AwsBackend
+    from kizami.backend.snapshot import take_snapshot
     from kizami.core.config import parse_config
-    from kizami.home.snapshot import take_snapshot
     from kizami.platform.clock import SystemClock
 
-    home = AwsHome(AwsHere(endpoint), parse_config(configuration(targets, endpoint)).targets, SystemClock(), 960)
+    backend = AwsBackend(
+        AwsHere(endpoint), parse_config(configuration(targets, endpoint)).targets, SystemClock(), 960
+    )
     for what in ("first page", "next page"):
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        measure(what, targets, PAGE_SECONDS, lambda _: str(take_snapshot(home, datetime.now(UTC)).overview.day))
+        measure(what, targets, PAGE_SECONDS, lambda _: str(take_snapshot(backend, datetime.now(UTC)).overview.day))
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024
         print(f"{'':>16} {grown} MB more memory than before")
 

@@ -21,7 +21,7 @@ from itertools import chain
 from pathlib import Path
 from statistics import median
 
-from bench.page.home import answering_ids, build_home, target_names, write_second
+from bench.page.backend import answering_ids, build_backend, target_names, write_second
 from bench.page.measures import (
     Dashboard,
     browsing,
@@ -150,7 +150,7 @@ def main() -> None:
             rows = measure_aws(Path(folder), count, hours, options.seconds)
         else:
             path = Path(folder) / "kizami.db"
-            build_home(path, count, hours, options.days, datetime.now(UTC))
+            build_backend(path, count, hours, options.days, datetime.now(UTC))
             size = path.stat().st_size / 1e6
             print(f"{count:,} targets, {options.days:g} days sealed and {hours:g} h as rows: {size:,.0f} MB\n")
             polls = Path(folder) / "polls"

@@ -24,7 +24,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar
 
-from bench.page.home import INTERVAL, count_of, is_troubled, target_names
+from bench.page.backend import INTERVAL, count_of, is_troubled, target_names
 from kizami.aws.store.tick_ledger import IS_SHORT, IS_WHOLE
 from kizami.core.epoch import from_seconds, to_seconds
 from kizami.core.slots import format_instant, parse_instant

@@ -82,11 +82,11 @@ def moto_in_this_process() -> Iterator[str]:
 @contextmanager
 def dynamodb_local_server() -> Iterator[str]:
     """Amazon's DynamoDB Local in memory; gives its endpoint."""
-    home = dynamodb_local()
-    library = f"-Djava.library.path={home / 'DynamoDBLocal_lib'}"
+    backend = dynamodb_local()
+    library = f"-Djava.library.path={backend / 'DynamoDBLocal_lib'}"
     # It lives for minutes: to compile it well takes longer than it runs.
     options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", library]
-    command = ["java", *options, "-jar", str(home / "DynamoDBLocal.jar")]
+    command = ["java", *options, "-jar", str(backend / "DynamoDBLocal.jar")]
     with hold_port() as port:
         options = ["-port", str(port), "-sharedDb", "-disableTelemetry", "-inMemory"]
         with running([*command, *options], clean_environment()) as words:

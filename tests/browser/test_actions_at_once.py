@@ -11,14 +11,14 @@ from playwright.sync_api import Page, Route, expect
 
 from browser.conftest import OpenPage
 from browser.test_incidents import incident, save
-from samples.page_database import CALLS, ORDERS, build_home, served, this_slot
+from samples.page_database import CALLS, ORDERS, build_backend, served, this_slot
 
 NOW = this_slot()
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    made = build_home(tmp_path / "kizami.db", NOW)
+    made = build_backend(tmp_path / "kizami.db", NOW)
     save(made, incident(1, CALLS, "status 503"), incident(2, ORDERS, "status 500"))
     return made
 

@@ -15,8 +15,8 @@ from browser.conftest import OpenPage
 from kizami.core.epoch import to_ms, to_seconds
 from kizami.core.sender import message_for_slot
 from kizami.core.targets.target import Target
+from kizami.local.backend import LocalBackend
 from kizami.local.daemon_lock import UP, sole_daemon
-from kizami.local.home import LocalHome
 from kizami.local.store.backfill_queue import BackfillQueue
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.metrics import register_targets
@@ -30,7 +30,7 @@ SLOW = Target(name="slow", interval_seconds=60, lag_seconds=120)
 DEAD = (3, 4)
 
 
-class Home:
+class Backend:
     """A served database whose clock is moved, and whose content is changed, by the test."""
 
     def __init__(self, path: Path) -> None:
@@ -64,15 +64,15 @@ class Home:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "kizami.db")
+def backend(tmp_path: Path) -> Backend:
+    return Backend(tmp_path / "kizami.db")
 
 
 @pytest.fixture
-def page(home: Home, open_page: OpenPage) -> Iterator[Page]:
+def page(backend: Backend, open_page: OpenPage) -> Iterator[Page]:
     with (
-        sole_daemon(home.path, UP),
-        DashboardServer(lambda: LocalHome(home.path), port=0, clock=home.clock) as server,
+        sole_daemon(backend.path, UP),
+        DashboardServer(lambda: LocalBackend(backend.path), port=0, clock=backend.clock) as server,
     ):
         page = open_page(f"{server.url}/targets/calls")
         expect(page.locator("#live")).to_have_attribute("data-state", "connected")
@@ -83,7 +83,7 @@ def page(home: Home, open_page: OpenPage) -> Iterator[Page]:
 
 @pytest.fixture
 def wall(page: Page) -> Page:
-    """The same home, all targets of it."""
+    """The same backend, all targets of it."""
     page.locator(".brand").click()
     expect(page.locator("#rows.virtual .row")).to_have_count(3)
     return page
@@ -164,28 +164,28 @@ def test_a_selection_that_is_done_with_leaves_the_focus_in_the_grid(page: Page) 
 
 
 def test_an_opener_that_goes_while_its_dialog_is_open_leaves_the_focus_to_its_neighbour(
-    wall: Page, home: Home
+    wall: Page, backend: Backend
 ) -> None:
     expect(wall.locator("#episodes tbody tr")).to_have_count(4)
     open_dialog(wall, row_button(wall, "quick"))
-    home.ask_for(QUICK, 30, 31, 32)
+    backend.ask_for(QUICK, 30, 31, 32)
     expect(wall.locator("#episodes tbody tr")).to_have_count(3)
     close_dialog(wall, "Escape")
     expect(wall.locator("#episodes tbody button:focus")).to_have_count(1)
 
 
-def test_a_renewed_page_takes_nobody_s_focus_and_hands_no_button_to_another(wall: Page, home: Home) -> None:
+def test_a_renewed_page_takes_nobody_s_focus_and_hands_no_button_to_another(wall: Page, backend: Backend) -> None:
     button = row_button(wall, "slow")
     button.focus()
-    home.ask_for(QUICK, 30, 31, 32)
+    backend.ask_for(QUICK, 30, 31, 32)
     expect(wall.locator("#episodes tbody tr")).to_have_count(3)
     expect(button).to_be_focused()
     row = wall.locator("#rows").get_by_role("link", name="quick")
     row.focus()
-    home.add_target("a_new_one_before_the_others")
+    backend.add_target("a_new_one_before_the_others")
     expect(wall.locator("#rows .row")).to_have_count(4)
     expect(row).to_be_focused()
-    home.ask_for(SLOW, 5, 6)
+    backend.ask_for(SLOW, 5, 6)
     expect(wall.locator("#episodes tbody tr")).to_have_count(2)
     expect(row).to_be_focused()
     wall.keyboard.press("Enter")
@@ -197,13 +197,16 @@ def test_what_is_typed_stays_when_something_new_comes_to_stand_beside_it(
 ) -> None:
     whole: dict[Target, tuple[int, ...]] = {Target(name=f"target_{number}"): () for number in range(12)}
     path = build_targets(tmp_path / "kizami.db", NOW, whole)
-    with sole_daemon(path, UP), DashboardServer(lambda: LocalHome(path), port=0, clock=FixedClock(NOW)) as server:
+    with (
+        sole_daemon(path, UP),
+        DashboardServer(lambda: LocalBackend(path), port=0, clock=FixedClock(NOW)) as server,
+    ):
         page = open_page(server.url)
         expect(page.locator("#rows .row")).to_have_count(12)
         search = page.locator("#search")
         search.press_sequentially("target_7")
         expect(page.locator("#rows .row")).to_have_count(1)
-        with closing(LocalHome(path)) as source:
+        with closing(LocalBackend(path)) as source:
             source.pause("target_3")  # as another page would
         expect(page.locator("#conditions")).to_contain_text("paused 1")
         expect(search).to_be_focused()
@@ -212,16 +215,16 @@ def test_what_is_typed_stays_when_something_new_comes_to_stand_beside_it(
         page.close()
 
 
-def test_a_minute_that_leaves_the_grid_leaves_the_focus_in_it(page: Page, home: Home) -> None:
+def test_a_minute_that_leaves_the_grid_leaves_the_focus_in_it(page: Page, backend: Backend) -> None:
     oldest = page.locator("#grid-body tr").last.locator("td").last
     oldest.focus()
     minute = page.locator("#grid-body tr").last.get_attribute("id")
-    home.clock.moment = NOW + timedelta(minutes=20)
+    backend.clock.moment = NOW + timedelta(minutes=20)
     expect(page.locator(f"#{minute}")).to_have_count(0)
     expect(page.locator("#grid td:focus")).to_have_count(1)
 
 
-def test_the_preview_names_the_first_and_last_slot_that_are_then_asked_for(wall: Page, home: Home) -> None:
+def test_the_preview_names_the_first_and_last_slot_that_are_then_asked_for(wall: Page, backend: Backend) -> None:
     """Of targets of different intervals and lags; and what falls due while the dialog is open is left alone."""
     open_dialog(wall, wall.get_by_role("button", name="Backfill all gaps"))
     facts = wall.locator("#dialog dd")
@@ -230,11 +233,11 @@ def test_the_preview_names_the_first_and_last_slot_that_are_then_asked_for(wall:
     expect(facts.nth(0)).to_have_text("calls, quick, slow")
     expect(facts.nth(1)).to_have_text(f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S}")
     expect(wall.locator("#dialog-heading")).to_have_text("Backfill 9 slots?")
-    home.clock.moment = NOW + timedelta(minutes=2)
+    backend.clock.moment = NOW + timedelta(minutes=2)
     expect(wall.locator("#tile-gaps .value")).not_to_have_text("4")
     close_dialog(wall, "confirm")
     expect(wall.locator("#toast")).to_have_text("9 slots are on their way.")
-    with open_database(home.path) as connection:
+    with open_database(backend.path) as connection:
         slots = connection.execute("SELECT json_group_array(DISTINCT slot) FROM messages").get
     assert str(to_seconds(first)) in slots
     assert str(to_seconds(last)) in slots

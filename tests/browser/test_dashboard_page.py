@@ -14,12 +14,12 @@ from playwright.sync_api import Page, expect
 from browser.conftest import OpenPage, overflow, until_the_chart_fits
 from kizami.core.epoch import to_seconds
 from kizami.core.slots import format_instant
+from kizami.local.backend import LocalBackend
 from kizami.local.daemon_lock import UP, sole_daemon
-from kizami.local.home import LocalHome
 from kizami.local.store.database import open_database
 from kizami.web.server import DashboardServer
 from programs.daemon import wait_for
-from samples.page_database import CALLS, HOSTILE, ORDERS, FixedClock, build_home, served, slot_before
+from samples.page_database import CALLS, HOSTILE, ORDERS, FixedClock, build_backend, served, slot_before
 
 NOW = datetime(2025, 12, 2, 10, 23, 10, tzinfo=UTC)
 TOKEN = "sesame-open-yourself"
@@ -27,7 +27,7 @@ TOKEN = "sesame-open-yourself"
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_home(tmp_path_factory.mktemp("page") / "kizami.db", NOW)
+    return build_backend(tmp_path_factory.mktemp("page") / "kizami.db", NOW)
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +198,7 @@ def test_a_chart_that_has_missed_slots_or_could_not_be_loaded_is_loaded_anew(
     open_page: OpenPage, path: Path
 ) -> None:
     clock = FixedClock(NOW - timedelta(minutes=30))
-    with DashboardServer(lambda: LocalHome(path), port=0, clock=clock) as server:
+    with DashboardServer(lambda: LocalBackend(path), port=0, clock=clock) as server:
         page = until_live(open_page(f"{server.url}/targets/{ORDERS}", expected=("ERR_FAILED",)))
         summary = page.locator("#chart-summary")
         expect(summary).to_contain_text("180 of 180 slots")
@@ -274,7 +274,7 @@ def test_the_grid_obeys_the_keyboard(open_page: OpenPage, url: str) -> None:
     page.keyboard.press("Shift+ArrowRight")
     expect(page.locator("#selected")).to_have_text("3 slots selected")
     expect(page.locator("#selected-cell")).to_be_hidden()
-    page.keyboard.press("Home")
+    page.keyboard.press("Backend")
     expect(page.locator("#grid-body tr td:focus")).to_have_attribute("data-slot", re.compile(":00Z$"))
     page.keyboard.press("Escape")
     expect(page.locator("#selection")).to_be_hidden()
@@ -336,7 +336,7 @@ def test_a_backfill_is_previewed_by_keyboard_alone_and_can_be_left(open_page: Op
 
 
 def test_a_gap_is_repaired_with_nothing_but_the_keyboard(open_page: OpenPage, tmp_path: Path) -> None:
-    path = build_home(tmp_path / "kizami.db", NOW)
+    path = build_backend(tmp_path / "kizami.db", NOW)
     with served(path, NOW) as server:
         page = until_live(open_page(f"{server.url}/targets/{CALLS}"))
         page.keyboard.press("Tab")
@@ -377,7 +377,7 @@ def test_axe_finds_nothing(
 
 
 def test_hostile_names_and_errors_stay_text(open_page: OpenPage, tmp_path: Path) -> None:
-    path = build_home(tmp_path / "kizami.db", NOW)
+    path = build_backend(tmp_path / "kizami.db", NOW)
     evil = "<img src=x onerror=alert(1)>'\"&amp;{n}</script>"
     with served(path, NOW) as server:
         page = until_live(open_page(f"{server.url}/targets/{CALLS}", expected=("400",)))
@@ -448,7 +448,7 @@ def test_without_javascript_everything_but_the_chart_is_there(open_page: OpenPag
 
 
 def test_a_token_is_asked_for_once(open_page: OpenPage, path: Path, axe: Callable[[Page], list[str]]) -> None:
-    with DashboardServer(lambda: LocalHome(path), port=0, token=TOKEN) as server:
+    with DashboardServer(lambda: LocalBackend(path), port=0, token=TOKEN) as server:
         page = open_page(f"{server.url}/targets/{CALLS}?range=1h", expected=("401",))
         assert axe(page) == []
         page.get_by_label("Token").fill("a wrong guess")
@@ -466,7 +466,7 @@ def test_a_new_database_says_what_to_do(
 ) -> None:
     path = tmp_path / "kizami.db"
     open_database(path, create=True).close()
-    with sole_daemon(path, UP), DashboardServer(lambda: LocalHome(path), port=0) as server:
+    with sole_daemon(path, UP), DashboardServer(lambda: LocalBackend(path), port=0) as server:
         page = open_page(server.url)
         expect(page.locator("#live")).to_have_attribute("data-state", "connected")
         expect(page.locator("#verdict-sentence")).to_contain_text("kizami up")

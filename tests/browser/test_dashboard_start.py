@@ -1,4 +1,4 @@
-"""The first seconds of a new home: verdict, tiles, chart, grid, list and `kizami status` tell one story."""
+"""The first seconds of a new backend: verdict, tiles, chart, grid, list and `kizami status` tell one story."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from browser.conftest import OpenPage
-from kizami.cli.homes import HomeOptions
+from kizami.cli.backends import BackendOptions
 from kizami.cli.terminal.status_text import read_status
 from kizami.cli.terminal.status_text import status_lines as lines_of
 from kizami.core.targets.target import Target
+from kizami.local.backend import LocalBackend
 from kizami.local.daemon_lock import UP, sole_daemon
-from kizami.local.home import LocalHome
 from kizami.web.server import DashboardServer
 from samples.page_database import FixedClock, build_targets, store_slots
 
@@ -39,7 +39,7 @@ def clock() -> FixedClock:
 
 @pytest.fixture
 def page(path: Path, clock: FixedClock, open_page: OpenPage) -> Iterator[Page]:
-    with sole_daemon(path, UP), DashboardServer(lambda: LocalHome(path), port=0, clock=clock) as server:
+    with sole_daemon(path, UP), DashboardServer(lambda: LocalBackend(path), port=0, clock=clock) as server:
         page = open_page(server.url)
         expect(page.locator("#chart canvas")).to_be_visible()
         yield page
@@ -51,8 +51,8 @@ def expect_tile(page: Page, kind: str, value: str, note: str) -> None:
 
 
 def status_lines(path: Path, now: datetime) -> str:
-    with HomeOptions(database=path).opened() as home:
-        return "\n".join(lines_of(read_status(home, now)))
+    with BackendOptions(database=path).opened() as backend:
+        return "\n".join(lines_of(read_status(backend, now)))
 
 
 def test_the_first_seconds_do_not_contradict_themselves(page: Page, path: Path, clock: FixedClock) -> None:
@@ -102,12 +102,12 @@ def test_the_newest_slot_is_not_that_of_the_best_target(open_page: OpenPage, tmp
     path = build_targets(tmp_path / "kizami.db", START, {**well, Target(name="silent", lag_seconds=5): range(20)})
     with (
         sole_daemon(path, UP),
-        DashboardServer(lambda: LocalHome(path), port=0, clock=FixedClock(START)) as server,
+        DashboardServer(lambda: LocalBackend(path), port=0, clock=FixedClock(START)) as server,
     ):
         page = open_page(server.url)
         expect_tile(page, "age", "1 min 47 s ago", "silent; 1 of 12 targets behind")
         expect(page.locator('.tile[data-tile="age"]')).to_have_class("tile bad")
-        with closing(LocalHome(path)) as source:
+        with closing(LocalBackend(path)) as source:
             source.pause("silent")
         expect(page.locator('.tile[data-tile="age"] .note')).to_have_text("or newer, all 11 targets")
         expect(page.locator('.tile[data-tile="age"] .value')).to_have_text("7 s ago")

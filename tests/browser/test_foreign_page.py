@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from browser.conftest import PATIENCE_MS
 from kizami.web.security import Guard
-from samples.page_database import CALLS, build_home, served, this_slot
+from samples.page_database import CALLS, build_backend, served, this_slot
 
 # Everything that a page may send to another site without asking it first.
 ATTACK = """
@@ -76,7 +76,7 @@ def test_a_foreign_page_is_refused_whatever_it_tries_but_a_link_works(
     browser: Browser, foreign_url: str, tmp_path: Path, asked: list[tuple[str, str, bool]]
 ) -> None:
     now = this_slot()
-    with served(build_home(tmp_path / "kizami.db", now), now) as server:
+    with served(build_backend(tmp_path / "kizami.db", now), now) as server:
         page = browser.new_page()
         page.set_default_timeout(PATIENCE_MS)
         page.goto(foreign_url)

@@ -14,15 +14,15 @@ from playwright.sync_api import Page, expect
 
 from browser.conftest import OpenPage, overflow
 from kizami.alerts.decision import AlertState, Decision
-from kizami.home.incidents import HomeEvent, Incident, Kind, Member
+from kizami.backend.incidents import BackendEvent, Incident, Kind, Member
 from kizami.local.alerts.event_rows import write_events
 from kizami.local.alerts.incident_rows import save_incidents
+from kizami.local.backend import LocalBackend
 from kizami.local.daemon_lock import UP, sole_daemon
-from kizami.local.home import LocalHome
 from kizami.local.store.database import open_database, transaction
 from kizami.web.security import access_for
 from kizami.web.server import DashboardServer
-from samples.page_database import CALLS, HOSTILE, ORDERS, FixedClock, build_home, served, slot_before, this_slot
+from samples.page_database import CALLS, HOSTILE, ORDERS, FixedClock, build_backend, served, slot_before, this_slot
 
 NOW = this_slot()
 
@@ -51,7 +51,7 @@ def ended(opened: Incident, back: int) -> Incident:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Two open incidents, one that is over, and two events."""
-    made = build_home(tmp_path / "kizami.db", NOW)
+    made = build_backend(tmp_path / "kizami.db", NOW)
     save(
         made,
         ended(incident(1, ORDERS, "status 500", 200), 190),
@@ -63,8 +63,8 @@ def path(tmp_path: Path) -> Path:
         write_events(
             connection,
             [
-                HomeEvent(0, slot_before(NOW, 100), "daemon.started", "kizami up"),
-                HomeEvent(0, slot_before(NOW, 30), "slots.backfilled", "ann", {"slots": 6}),
+                BackendEvent(0, slot_before(NOW, 100), "daemon.started", "kizami up"),
+                BackendEvent(0, slot_before(NOW, 30), "slots.backfilled", "ann", {"slots": 6}),
             ],
         )
     connection.close()
@@ -106,8 +106,8 @@ def test_they_are_the_first_list_acknowledged_and_silenced_by_keyboard_and_their
     expect(row.locator(".of")).to_contain_text("silenced until")
     expect(page.locator("#toast")).to_contain_text("Incident 2 is silenced until")
     expect(row.get_by_role("button", name="8 h")).to_be_focused()
-    with closing(LocalHome(path)) as home:
-        kept = home.incident_log.incident(2)
+    with closing(LocalBackend(path)) as backend:
+        kept = backend.incident_log.incident(2)
     assert (kept.acknowledged_by, kept.silenced_until) == ("page", NOW + timedelta(hours=8))
     assert axe(page) == []
     row.get_by_role("button", name="End the silence").click()
@@ -153,7 +153,7 @@ def test_who_may_only_look_sees_no_buttons_and_without_incidents_there_is_no_lis
     clock = FixedClock(NOW)
     with (
         sole_daemon(path, UP),
-        DashboardServer(lambda: LocalHome(path), port=0, clock=clock, access=access) as server,
+        DashboardServer(lambda: LocalBackend(path), port=0, clock=clock, access=access) as server,
     ):
         page = open_page(server.url, expected=("401",))
         page.locator("input[name=token]").fill("sesame-let-me-look")
@@ -162,7 +162,7 @@ def test_who_may_only_look_sees_no_buttons_and_without_incidents_there_is_no_lis
         expect(page.locator("#incidents button:visible").filter(has_not_text="Copy")).to_have_count(0)
         expect(page.locator("#incidents .silence").first).to_be_hidden()
         page.close()
-    calm = build_home(tmp_path / "calm.db", NOW)
+    calm = build_backend(tmp_path / "calm.db", NOW)
     with served(calm, NOW) as server:
         page = until_live(open_page(server.url))
         expect(page.locator("#incidents")).to_be_hidden()

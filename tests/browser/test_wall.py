@@ -13,8 +13,8 @@ from playwright.sync_api import Page, Route, expect
 
 from browser.conftest import OpenPage, overflow
 from kizami.core.targets.target import Target
+from kizami.local.backend import LocalBackend
 from kizami.local.daemon_lock import UP, sole_daemon
-from kizami.local.home import LocalHome
 from kizami.local.store.database import open_database
 from kizami.web.security import access_for
 from kizami.web.server import DashboardServer
@@ -247,7 +247,7 @@ def test_a_hole_of_last_year_is_found_previewed_filled_and_seen_to_fill(
     connection = open_database(path)
     connection.execute("UPDATE metrics SET interval_seconds = 5")
     connection.close()
-    with sole_daemon(path, UP), DashboardServer(lambda: LocalHome(path), port=0, clock=clock) as server:
+    with sole_daemon(path, UP), DashboardServer(lambda: LocalBackend(path), port=0, clock=clock) as server:
         page = open_page(f"{server.url}/calendar?year=2024", expected=("400",))
         page.clock.set_fixed_time(NOW)
         page.reload()
@@ -320,7 +320,7 @@ def test_who_may_only_look_is_offered_nothing_to_do(open_page: OpenPage, tmp_pat
     access = access_for("127.0.0.1", "sesame-open-yourself", read_token="sesame-let-me-look")
     with (
         sole_daemon(path, UP),
-        DashboardServer(lambda: LocalHome(path), port=0, clock=FixedClock(NOW), access=access) as server,
+        DashboardServer(lambda: LocalBackend(path), port=0, clock=FixedClock(NOW), access=access) as server,
     ):
         page = open_page(f"{server.url}/targets/{OLD.name}", expected=("401", "403"))
         page.get_by_label("Token").fill("sesame-let-me-look")

@@ -14,16 +14,16 @@ from playwright.sync_api import Page, expect
 
 from browser.conftest import OpenPage
 from browser.test_incidents import save
+from kizami.backend.incidents import TROUBLE, BackendEvent, Incident, Kind, Member
 from kizami.core.blocking import Trouble
-from kizami.home.incidents import TROUBLE, HomeEvent, Incident, Kind, Member
 from kizami.local.alerts.event_rows import write_events
+from kizami.local.backend import LocalBackend
 from kizami.local.daemon_lock import UP, sole_daemon
-from kizami.local.home import LocalHome
 from kizami.local.store.blocks import save_block
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.metrics import known_metric
 from kizami.web.server import DashboardServer
-from samples.page_database import CALLS, ORDERS, FixedClock, build_home, slot_before
+from samples.page_database import CALLS, ORDERS, FixedClock, build_backend, slot_before
 
 NOW = datetime(2025, 12, 2, 10, 23, 10, tzinfo=UTC)
 # All times are between nine and eleven in UTC, and so at hours that are none of these in the other zones.
@@ -60,7 +60,7 @@ def clock() -> FixedClock:
 @pytest.fixture
 def url(tmp_path: Path, clock: FixedClock) -> Iterator[str]:
     """One of everything that has a time."""
-    path = build_home(tmp_path / "kizami.db", NOW)
+    path = build_backend(tmp_path / "kizami.db", NOW)
     over = incident(1, ORDERS, "status 500", 200, slot_before(NOW, 190))
     save(path, over, incident(2, CALLS, "status 503", 80))
     trouble = Trouble(slot_before(NOW, 6), "status 401", NOW, 2, 3, NOW + timedelta(minutes=2))
@@ -69,10 +69,10 @@ def url(tmp_path: Path, clock: FixedClock) -> Iterator[str]:
         assert known is not None
         save_block(connection, known.id, trouble, 0)
         until = {"incident": 2, "until": "2025-12-02T10:40:00Z"}
-        write_events(connection, [HomeEvent(0, slot_before(NOW, 30), "incident.silenced", "ann", until)])
+        write_events(connection, [BackendEvent(0, slot_before(NOW, 30), "incident.silenced", "ann", until)])
     with (
         sole_daemon(path, UP),
-        DashboardServer(lambda: LocalHome(path), port=0, clock=clock) as server,
+        DashboardServer(lambda: LocalBackend(path), port=0, clock=clock) as server,
     ):
         yield server.url
 

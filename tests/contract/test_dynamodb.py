@@ -15,11 +15,11 @@ from fakes.fault_server import FaultServer, raw, refused_url
 from kizami.aws.history.hour_totals import HourTotals
 from kizami.aws.history.keeping import expiring
 from kizami.aws.store.metric_table import DynamoDbMetricStore
+from kizami.backend.values import Bucket
 from kizami.core.errors import StoreError
 from kizami.core.messages import MetricRecord
 from kizami.core.ports import PutOutcome
 from kizami.core.targets.target import Target
-from kizami.home.values import Bucket
 
 SLOT = datetime(2025, 12, 2, 10, 23, 5, tzinfo=UTC)
 RECORD = MetricRecord("ai_response_count", SLOT, 7, SLOT + timedelta(seconds=1, microseconds=250_000))

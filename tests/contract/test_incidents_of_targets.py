@@ -14,13 +14,13 @@ from aws_here.local_aws import create_metrics_table
 from kizami.alerts.decision import AlertState, Decision
 from kizami.aws.alerts.incident_items import IncidentItems
 from kizami.aws.alerts.incident_log import AwsIncidentLog
+from kizami.backend.incidents import BACKEND, TROUBLE, BackendEvent, Incident, Kind, Member
+from kizami.backend.port import IncidentLog
 from kizami.core.targets.target import Target
-from kizami.home.incidents import HOME, TROUBLE, HomeEvent, Incident, Kind, Member
-from kizami.home.port import IncidentLog
 from kizami.local.alerts.event_rows import KEPT, write_events
 from kizami.local.alerts.incident_log import LocalIncidentLog
 from kizami.local.alerts.incident_rows import save_incidents
-from kizami.local.home import LocalHome
+from kizami.local.backend import LocalBackend
 from kizami.local.store.database import open_database, transaction
 from samples.database import FixedClock
 from samples.page_database import build_targets
@@ -41,7 +41,7 @@ INCIDENTS = (
     incident(1, "chat/007", over=True),
     incident(2, *MANY),
     incident(3, "orders"),
-    incident(4, HOME, group=Kind.LATE.value),
+    incident(4, BACKEND, group=Kind.LATE.value),
     incident(5, "orders", group=Kind.AGGREGATION_FAILED.value),  # a company of that name
     incident(6, "billing"),
     incident(7, "billing/eu"),
@@ -87,29 +87,29 @@ def require_own(log: IncidentLog) -> None:
 
 @dataclass(frozen=True)
 class World:
-    """A database and its home."""
+    """A database and its backend."""
 
     path: Path
-    home: LocalHome
+    backend: LocalBackend
 
-    def write(self, *events: HomeEvent) -> None:
+    def write(self, *events: BackendEvent) -> None:
         with closing(open_database(self.path)) as connection, transaction(connection):
             write_events(connection, events)
 
     def events(self, metric: str | None, limit: int = -1) -> list[str]:
-        return [each.event for each in self.home.incident_log.events(limit, metric=metric)]
+        return [each.event for each in self.backend.incident_log.events(limit, metric=metric)]
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterable[World]:
     targets: Mapping[Target, range] = {Target(name, lag_seconds=5): range(10) for name in (*MANY, "orders")}
     path = build_targets(tmp_path / "kizami.db", NOW, targets)
-    with closing(LocalHome(path, clock=FixedClock(NOW), actor="ann")) as home:
-        yield World(path, home)
+    with closing(LocalBackend(path, clock=FixedClock(NOW), actor="ann")) as backend:
+        yield World(path, backend)
 
 
-def happened(event: str, **details: object) -> HomeEvent:
-    return HomeEvent(0, NOW, event, "kizami up", details)
+def happened(event: str, **details: object) -> BackendEvent:
+    return BackendEvent(0, NOW, event, "kizami up", details)
 
 
 def test_a_target_s_events_are_its_own_and_those_about_no_target(world: World) -> None:
@@ -133,12 +133,12 @@ def test_what_is_ordered_for_three_hundred_targets_is_an_event_of_each_of_them(w
 
     slot = NOW - timedelta(seconds=30)
     window = Window(slot, slot + timedelta(seconds=5))
-    assert world.home.backfill(ScheduleMessage(window, name) for name in MANY) == 300
-    world.home.pause("orders")
+    assert world.backend.backfill(ScheduleMessage(window, name) for name in MANY) == 300
+    world.backend.pause("orders")
     for metric in ("chat/000", "chat/150", "chat/299"):
         assert world.events(metric) == ["slots.backfilled"]
     assert world.events("orders") == ["target.paused"]
-    (found,) = world.home.incident_log.events(metric="chat/299")
+    (found,) = world.backend.incident_log.events(metric="chat/299")
     assert (found.details["slots"], found.details["of"], len(found.details["metrics"])) == (300, 300, 10)
 
 
@@ -146,8 +146,8 @@ def test_what_becomes_of_an_incident_is_an_event_of_its_targets(world: World) ->
     with closing(open_database(world.path)) as connection, transaction(connection):
         save_incidents(connection, Decision(AlertState(INCIDENTS[1:3]), INCIDENTS[1:3]))
     world.write(happened("incident.opened", incident=2, metric="chat/000", targets=300))
-    world.home.incident_log.acknowledge(2, "ann")
-    world.home.incident_log.silence(3, NOW, "ann")
+    world.backend.incident_log.acknowledge(2, "ann")
+    world.backend.incident_log.silence(3, NOW, "ann")
     assert world.events("chat/299") == ["incident.acknowledged", "incident.opened"]
     assert world.events("orders") == ["incident.silenced"]
 

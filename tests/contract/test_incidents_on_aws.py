@@ -22,12 +22,12 @@ from kizami.aws.alerts.incident_log import AwsIncidentLog
 from kizami.aws.alerts.topic import publish
 from kizami.aws.reconciler import ReconcilerSettings
 from kizami.aws.store.metric_table import DynamoDbMetricStore
+from kizami.backend.targets import KnownTarget
+from kizami.backend.values import TargetTrouble
 from kizami.core.coverage import Completeness, Span
 from kizami.core.errors import InvalidInput, QueueError
 from kizami.core.messages import MetricRecord
 from kizami.core.reconcile import ReconcilePolicy
-from kizami.home.targets import KnownTarget
-from kizami.home.values import TargetTrouble
 from samples.database import FixedClock
 
 T0 = datetime.now(UTC).replace(second=0, microsecond=0)

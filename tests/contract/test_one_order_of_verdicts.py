@@ -21,11 +21,13 @@ import requests
 from aws_here.deployed import Deployment
 from aws_here.local_aws import lead_to
 from kizami.alerts.decision import AlertState, decide
-from kizami.alerts.looks import HomeSlotCounter, take_look
+from kizami.alerts.looks import BackendSlotCounter, take_look
 from kizami.alerts.rules.settings import NO_ALERTS
-from kizami.aws.home import AwsHome
+from kizami.aws.backend import AwsBackend
 from kizami.aws.known_targets import ON_AWS
 from kizami.aws.store.block_items import BlockItem, BlockItems
+from kizami.backend.port import Backend
+from kizami.backend.targets import ONE_MACHINE, KnownTarget, Pace
 from kizami.cli.terminal.status_text import Status, read_status, status_lines
 from kizami.cli.verbs.status import status_fields
 from kizami.core.blocking import Trouble
@@ -34,11 +36,9 @@ from kizami.core.epoch import to_ms, to_seconds
 from kizami.core.messages import MetricRecord
 from kizami.core.slots import format_second, slots_between
 from kizami.core.targets.target import Target
-from kizami.home.port import Home
-from kizami.home.targets import ONE_MACHINE, KnownTarget, Pace
 from kizami.local.alerts.incident_rows import save_incidents
+from kizami.local.backend import LocalBackend
 from kizami.local.daemon_lock import UP, sole_daemon
-from kizami.local.home import LocalHome
 from kizami.local.store import statements
 from kizami.local.store.blocks import save_block
 from kizami.local.store.database import open_database, transaction
@@ -88,7 +88,7 @@ TROUBLE = Trouble(SINCE_BLOCKED, REFUSED, NOW - timedelta(seconds=20), 9, 3, NOW
 class World:
     """A backend that shows these targets at NOW."""
 
-    home: Home
+    backend: Backend
     url: str
     has_incidents: bool
 
@@ -124,10 +124,10 @@ def database(path: Path) -> Path:
     return path
 
 
-def open_incidents(path: Path, home: LocalHome) -> None:
+def open_incidents(path: Path, backend: LocalBackend) -> None:
     """As the watch of the daemon does at NOW."""
-    look = take_look(home, NO_ALERTS, NOW)
-    decision = decide(AlertState(), look, NO_ALERTS, HomeSlotCounter(home, look))
+    look = take_look(backend, NO_ALERTS, NOW)
+    decision = decide(AlertState(), look, NO_ALERTS, BackendSlotCounter(backend, look))
     with closing(open_database(path)) as connection, transaction(connection):
         save_incidents(connection, decision)
 
@@ -136,22 +136,22 @@ def local_world(stack: ExitStack, path: Path, names: Sequence[str], has_daemon: 
     config = LoadedConfig(Config(tuple(TARGETS[name] for name in (*names, "fine"))), Path("kizami.toml"))
     database(path)
 
-    def open_home() -> LocalHome:
-        return LocalHome(path, lambda: config)
+    def open_backend() -> LocalBackend:
+        return LocalBackend(path, lambda: config)
 
-    home = stack.enter_context(closing(open_home()))
-    open_incidents(path, home)
+    backend = stack.enter_context(closing(open_backend()))
+    open_incidents(path, backend)
     if has_daemon:
         stack.enter_context(sole_daemon(path, UP))
-    server = stack.enter_context(DashboardServer(open_home, port=0, clock=FixedClock(NOW)))
-    return World(home, server.url, has_daemon)
+    server = stack.enter_context(DashboardServer(open_backend, port=0, clock=FixedClock(NOW)))
+    return World(backend, server.url, has_daemon)
 
 
 def aws_world(stack: ExitStack, deployed: Deployment, names: Sequence[str]) -> World:
     targets = [TARGETS[name] for name in (*names, "fine")]
-    home = AwsHome(deployed.places, targets, FixedClock(NOW), grace_seconds=960)
-    server = stack.enter_context(DashboardServer(lambda: home, port=0, clock=FixedClock(NOW)))
-    return World(home, server.url, False)
+    backend = AwsBackend(deployed.places, targets, FixedClock(NOW), grace_seconds=960)
+    server = stack.enter_context(DashboardServer(lambda: backend, port=0, clock=FixedClock(NOW)))
+    return World(backend, server.url, False)
 
 
 State = tuple[str, str, str | None, str]  # condition, level, since, cause
@@ -201,7 +201,7 @@ def require_one_state(world: World, expected: dict[str, State]) -> None:
         return requests.get(f"{world.url}{path}", params=query, timeout=90)
 
     overview = get("/", lang="en").text
-    status = read_status(world.home, NOW)
+    status = read_status(world.backend, NOW)
     fields = status_fields(status)
     worst = min(expected, key=lambda name: (([*ORDER, "collecting"]).index(expected[name][0]), name))
     assert of_verdict(overview) == of_json(get("/api/v1/status").json()) == of_json(fields["verdict"])
@@ -244,10 +244,10 @@ def require_in_incidents(world: World, expected: dict[str, State]) -> None:
             assert problem in html.unescape(sentence)
 
 
-def expected_states(home: Home, names: Sequence[str]) -> dict[str, State]:
+def expected_states(backend: Backend, names: Sequence[str]) -> dict[str, State]:
     """Worked out from what was stored."""
     stop = format_second(newest_due(TARGETS["fine"], NOW) + STEP)
-    first_late = [format_second(each.current(NOW).start) for each in home.targets(["late"])]
+    first_late = [format_second(each.current(NOW).start) for each in backend.targets(["late"])]
     states: dict[str, State] = {
         "fine": ("collecting", "good", None, ""),
         "silent": ("silent", "bad", format_second(NOW - timedelta(minutes=58)), ""),
@@ -255,7 +255,7 @@ def expected_states(home: Home, names: Sequence[str]) -> dict[str, State]:
         "late": ("late", "notice", first_late[0] if first_late else None, ""),
         "incomplete": ("incomplete", "notice", None, ""),
     }
-    running = home.daemon()
+    running = backend.daemon()
     if running is not None and not running.is_running:
         return dict.fromkeys((*names, "fine"), ("stopped", "bad", stop, ""))
     if running is None:
@@ -268,19 +268,19 @@ def expected_states(home: Home, names: Sequence[str]) -> dict[str, State]:
 def test_on_one_machine(tmp_path: Path, names: list[str], has_daemon: bool) -> None:
     with ExitStack() as stack:
         world = local_world(stack, tmp_path / "kizami.db", names, has_daemon)
-        require_one_state(world, expected_states(world.home, names))
+        require_one_state(world, expected_states(world.backend, names))
 
 
 @pytest.mark.parametrize("names", SITUATIONS, ids="+".join)
 def test_on_aws(deployed: Deployment, names: list[str]) -> None:
     with ExitStack() as stack:
         world = aws_world(stack, deployed, names)
-        require_one_state(world, expected_states(world.home, names))
+        require_one_state(world, expected_states(world.backend, names))
 
 
 def test_a_database_of_which_nothing_was_ever_polled_is_stopped_without_a_daemon(tmp_path: Path) -> None:
     path = tmp_path / "kizami.db"
     open_database(path, create=True).close()
-    with closing(LocalHome(path)) as home:
-        fields = status_fields(read_status(home, NOW))
+    with closing(LocalBackend(path)) as backend:
+        fields = status_fields(read_status(backend, NOW))
     assert fields["verdict"]["condition"] == fields["verdict"]["finding"] == "stopped"

@@ -18,8 +18,8 @@ from kizami.aws.alerts import packed_documents
 from kizami.aws.alerts.incident_items import ALERTS_PARTITION, IncidentItems, KeptState
 from kizami.aws.alerts.packed_documents import PackedDocuments
 from kizami.aws.store.metric_table import call_dynamodb, change_item
+from kizami.backend.incidents import Incident, Kind, Member
 from kizami.core.errors import StoreError
-from kizami.home.incidents import Incident, Kind, Member
 
 T0 = datetime(2025, 12, 2, 8, 34, tzinfo=UTC)
 MANY = 100_000

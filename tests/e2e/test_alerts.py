@@ -12,8 +12,8 @@ from typing import Any
 
 import fakes.fault_server as faults
 from fakes.fault_server import Exchange, FaultServer, SeenRequest
-from kizami.home.incidents import HomeEvent
-from kizami.local.home import LocalHome
+from kizami.backend.incidents import BackendEvent
+from kizami.local.backend import LocalBackend
 from programs.daemon import Daemon, toml, wait_for
 from programs.quick_alerts import QUICK
 
@@ -102,13 +102,13 @@ def test_a_message_survives_kill_9_and_the_recovery_has_the_counts_of_the_store(
     assert {"incident.opened", "incident.over"} <= set(events)
 
 
-def events_of(database: Path) -> list[HomeEvent]:
+def events_of(database: Path) -> list[BackendEvent]:
     """The log of events, newest first."""
-    home = LocalHome(database)
+    backend = LocalBackend(database)
     try:
-        return home.incident_log.events()
+        return backend.incident_log.events()
     finally:
-        home.close()
+        backend.close()
 
 
 def stored_of_incident(database: Path) -> int:

@@ -22,9 +22,9 @@ def env(tmp_path: Path) -> dict[str, str]:
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m kizami.cli.main "$@"\n')
     program.chmod(0o755)
-    homes = {"HOME": str(tmp_path), "ZDOTDIR": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / ".config")}
+    backends = {"HOME": str(tmp_path), "ZDOTDIR": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / ".config")}
     path = f"{program.parent}:{os.environ['PATH']}"
-    return environment(PATH=path, PYTHONPATH=os.pathsep.join(sys.path), TERM="xterm", **homes)
+    return environment(PATH=path, PYTHONPATH=os.pathsep.join(sys.path), TERM="xterm", **backends)
 
 
 def require(shell: str) -> str:

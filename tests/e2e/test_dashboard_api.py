@@ -26,8 +26,8 @@ from kizami.core.epoch import from_seconds
 from kizami.core.errors import ConfigurationError
 from kizami.core.slots import format_instant
 from kizami.core.targets.target import Target
+from kizami.local.backend import LocalBackend
 from kizami.local.daemon_lock import UP, sole_daemon
-from kizami.local.home import LocalHome
 from kizami.local.store.blocks import save_block
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.metrics import known_metric
@@ -42,7 +42,7 @@ from samples.page_database import (
     INTERVAL,
     ORDERS,
     FixedClock,
-    build_home,
+    build_backend,
     build_targets,
     newest_due,
     served,
@@ -86,7 +86,7 @@ class Client:
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
     now = this_slot()
-    path = build_home(tmp_path / "kizami.db", now)
+    path = build_backend(tmp_path / "kizami.db", now)
     with served(path, now) as server:
         client = Client(server.url, now, path)
         yield client
@@ -264,7 +264,7 @@ def test_what_falls_due_between_preview_and_order_is_left_alone(tmp_path: Path, 
     newest = newest_due(target, now)
     named = {"first": format_instant(newest - 4 * INTERVAL), "end": format_instant(newest + 20 * INTERVAL)}
     order = {name: named.get(value, value) for name, value in order.items()}
-    with sole_daemon(path, UP), DashboardServer(lambda: LocalHome(path), port=0, clock=clock) as server:
+    with sole_daemon(path, UP), DashboardServer(lambda: LocalBackend(path), port=0, clock=clock) as server:
         client = Client(server.url, now, path)
         preview = client.post("/api/v1/backfill", {**order, "dryRun": True})
         clock.moment += timedelta(minutes=1)
@@ -487,8 +487,8 @@ def test_the_page_speaks_the_reader_s_language_and_remembers_the_choice(client: 
 
 
 def test_a_dashboard_with_a_token_shows_nothing_without_it(tmp_path: Path) -> None:
-    path = build_home(tmp_path / "kizami.db", this_slot())
-    with DashboardServer(lambda: LocalHome(path), port=0, token=TOKEN) as server:
+    path = build_backend(tmp_path / "kizami.db", this_slot())
+    with DashboardServer(lambda: LocalBackend(path), port=0, token=TOKEN) as server:
         url = server.url
         for secret in (
             "/api/v1/status",
@@ -516,8 +516,8 @@ def test_a_dashboard_with_a_token_shows_nothing_without_it(tmp_path: Path) -> No
 
 
 def test_a_browser_logs_in_with_the_token_and_stays_in(tmp_path: Path) -> None:
-    path = build_home(tmp_path / "kizami.db", this_slot())
-    with DashboardServer(lambda: LocalHome(path), port=0, token=TOKEN) as server, requests.Session() as browser:
+    path = build_backend(tmp_path / "kizami.db", this_slot())
+    with DashboardServer(lambda: LocalBackend(path), port=0, token=TOKEN) as server, requests.Session() as browser:
         browser.headers["Origin"] = server.url
         wrong = browser.post(f"{server.url}/login", data={"token": "guess", "next": "/"}, timeout=90)
         assert (wrong.status_code, "not the token" in wrong.text) == (401, True)
@@ -556,8 +556,8 @@ def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_guesses_are_slowed_down_and_the_rightful_are_not_kept_out(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = build_home(tmp_path / "kizami.db", this_slot())
-    with DashboardServer(lambda: LocalHome(path), port=0, token=TOKEN) as server, requests.Session() as inside:
+    path = build_backend(tmp_path / "kizami.db", this_slot())
+    with DashboardServer(lambda: LocalBackend(path), port=0, token=TOKEN) as server, requests.Session() as inside:
 
         def log_in(token: str, **headers: str) -> requests.Response:
             form, headers = {"token": token}, {"Origin": server.url, **headers}
@@ -581,8 +581,8 @@ def test_guesses_are_slowed_down_and_the_rightful_are_not_kept_out(
 
 @pytest.mark.usefixtures("no_time_passes")
 def test_a_header_is_no_way_around_the_limit(tmp_path: Path) -> None:
-    path = build_home(tmp_path / "kizami.db", this_slot())
-    with DashboardServer(lambda: LocalHome(path), port=0, token=TOKEN) as server:
+    path = build_backend(tmp_path / "kizami.db", this_slot())
+    with DashboardServer(lambda: LocalBackend(path), port=0, token=TOKEN) as server:
 
         def ask(token: str) -> requests.Response:
             headers = {"Authorization": f"Bearer {token}"}
@@ -597,8 +597,8 @@ def test_a_header_is_no_way_around_the_limit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("headers", [{"X-Forwarded-Proto": "https"}, {}])
 def test_over_tls_the_cookie_is_for_tls_alone(tmp_path: Path, headers: dict[str, str]) -> None:
-    path, name = build_home(tmp_path / "kizami.db", this_slot()), "kizami.example"
-    server = DashboardServer(lambda: LocalHome(path), port=0, access=access_for("127.0.0.1", TOKEN, [name]))
+    path, name = build_backend(tmp_path / "kizami.db", this_slot()), "kizami.example"
+    server = DashboardServer(lambda: LocalBackend(path), port=0, access=access_for("127.0.0.1", TOKEN, [name]))
     with server:
         headers = {"Host": name, "Origin": f"https://{name}", **headers}
         answer = requests.post(
@@ -636,29 +636,29 @@ def test_a_foreign_page_cannot_post_a_query(client: Client, origin: str) -> None
 
 def test_another_address_needs_a_token_from_the_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="--token-env"):
-        DashboardServer(lambda: LocalHome(tmp_path / "kizami.db"), host="0.0.0.0", port=0)
+        DashboardServer(lambda: LocalBackend(tmp_path / "kizami.db"), host="0.0.0.0", port=0)
 
 
 def test_without_a_database_everything_says_so_until_there_is_one(tmp_path: Path) -> None:
     path = tmp_path / "kizami.db"
-    with DashboardServer(lambda: LocalHome(path), port=0) as server:
+    with DashboardServer(lambda: LocalBackend(path), port=0) as server:
         problem = requests.get(f"{server.url}/api/v1/status", timeout=90)
         assert (problem.status_code, "kizami up" in problem.json()["detail"]) == (503, True)
         page = requests.get(server.url, timeout=90)
         assert (page.status_code, "kizami up" in page.text) == (503, True)
         assert requests.get(f"{server.url}/healthz", timeout=90).status_code == 200
         assert requests.get(f"{server.url}/readyz", timeout=90).status_code == 503
-        build_home(path, this_slot())
+        build_backend(path, this_slot())
         assert requests.get(f"{server.url}/readyz", timeout=90).json() == {"status": "ok"}
         assert requests.get(f"{server.url}/api/v1/status", timeout=90).status_code == 200
 
 
 def test_a_target_that_the_configuration_no_longer_has_is_not_missed(tmp_path: Path) -> None:
     now = this_slot() - timedelta(hours=2)
-    path = build_home(tmp_path / "kizami.db", now)
+    path = build_backend(tmp_path / "kizami.db", now)
     listed = Config((Target(name=CALLS, enabled=False),))
     configured = LoadedConfig(listed, Path("kizami.toml"))
-    with sole_daemon(path, UP), DashboardServer(lambda: LocalHome(path, lambda: configured), port=0) as server:
+    with sole_daemon(path, UP), DashboardServer(lambda: LocalBackend(path, lambda: configured), port=0) as server:
         items = requests.get(f"{server.url}/api/v1/targets", timeout=90).json()["items"]
         assert {item["metricName"]: item["condition"] for item in items} == {CALLS: "disabled", ORDERS: "removed"}
         status = requests.get(f"{server.url}/api/v1/status", timeout=90).json()
@@ -667,7 +667,7 @@ def test_a_target_that_the_configuration_no_longer_has_is_not_missed(tmp_path: P
 
 def test_the_companies_of_the_aggregation_batch_with_lock_and_points(tmp_path: Path) -> None:
     path, now = tmp_path / "kizami.db", datetime(2025, 11, 30, 20, 0, tzinfo=UTC)  # in Tokyo it is December
-    build_home(path, now)
+    build_backend(path, now)
     connection = open_database(path)
     locks, points = SqliteLockStore(connection, path), SqlitePointStore(connection, path)
     day = point_day(now, ZoneInfo("Asia/Tokyo"))
@@ -679,7 +679,7 @@ def test_the_companies_of_the_aggregation_batch_with_lock_and_points(tmp_path: P
     connection.close()
     schedule = parse_schedule({"companies": [{"id": "new"}]}, "kizami.toml")
     configured = LoadedConfig(Config(aggregation=schedule), None)
-    with DashboardServer(lambda: LocalHome(path, lambda: configured), port=0, clock=FixedClock(now)) as server:
+    with DashboardServer(lambda: LocalBackend(path, lambda: configured), port=0, clock=FixedClock(now)) as server:
         items = requests.get(f"{server.url}/api/v1/companies", timeout=90).json()["items"]
         assert [tuple(item.values()) for item in items] == [
             ("acme", "2025-11-30T19:55:00Z", 300.0, "2025-12", 2, 3),
@@ -696,7 +696,7 @@ def test_the_document_describes_every_path_and_only_those(client: Client) -> Non
     described = set(client.json("/api/v1/openapi.json")["paths"])
     from kizami.web.application import dashboard
 
-    routes = {route.path for route in dashboard(lambda: LocalHome(client.path)).routes}  # type: ignore[attr-defined]
+    routes = {route.path for route in dashboard(lambda: LocalBackend(client.path)).routes}  # type: ignore[attr-defined]
     page_only = {"/", "/targets/{metric:path}", "/calendar", "/login", "/static/{path:path}"}
     assert described == {path for path in routes - page_only if not path.startswith("/prometheus")}
     assert json.loads(client.get("/api/v1/openapi.json").text)["openapi"] == "3.1.0"

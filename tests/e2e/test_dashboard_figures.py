@@ -13,7 +13,7 @@ import requests
 
 from kizami.core.epoch import from_seconds
 from kizami.core.slots import format_instant
-from samples.page_database import CALLS, HOUR_SLOTS, ORDERS, build_home, served, slot_before
+from samples.page_database import CALLS, HOUR_SLOTS, ORDERS, build_backend, served, slot_before
 
 NOW = datetime(2025, 12, 2, 10, 0, 5, tzinfo=UTC)
 GONE = {*range(60, 66), 70, 72}
@@ -22,7 +22,7 @@ FIRST, LAST = "2025-12-02T09:52:00Z", "2025-12-02T09:56:00Z"
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    path = build_home(tmp_path_factory.mktemp("figures") / "kizami.db", NOW)
+    path = build_backend(tmp_path_factory.mktemp("figures") / "kizami.db", NOW)
     with served(path, NOW) as server:
         yield server.url
 

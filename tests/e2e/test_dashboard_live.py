@@ -16,10 +16,10 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 import requests
 
+from kizami.backend.snapshot import take_snapshot
 from kizami.core.epoch import to_ms, to_seconds
-from kizami.home.snapshot import take_snapshot
+from kizami.local.backend import LocalBackend
 from kizami.local.daemon_lock import UP, sole_daemon
-from kizami.local.home import LocalHome
 from kizami.local.store import statements
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.rows import StoredRow
@@ -32,7 +32,7 @@ from samples.page_database import (
     ORDERS,
     FixedClock,
     RunningClock,
-    build_home,
+    build_backend,
     slot_before,
     this_slot,
 )
@@ -40,7 +40,7 @@ from samples.page_database import (
 PAGES = 50
 
 
-class CountingSource(LocalHome):
+class CountingSource(LocalBackend):
     """Counts how often anybody looks."""
 
     looks = 0
@@ -50,7 +50,7 @@ class CountingSource(LocalHome):
         return super().queue_depth(now)
 
 
-class Home:
+class Backend:
     """A dashboard over a database that the test writes to."""
 
     def __init__(self, server: DashboardServer, path: Path, clock: FixedClock) -> None:
@@ -60,7 +60,7 @@ class Home:
         """Let a slot of `calls` be stored, as if it had just been collected."""
         connection = open_database(self.path)
         with transaction(connection):
-            number = LocalHome(self.path)._reader.metrics()[CALLS].id
+            number = LocalBackend(self.path)._reader.metrics()[CALLS].id
             slot = slot_before(self.clock.now(), back)
             row = StoredRow(to_seconds(slot), number, count, to_ms(slot + INTERVAL), 0, 1, False)
             statements.store(connection, [row])
@@ -68,12 +68,12 @@ class Home:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
+def backend(tmp_path: Path) -> Iterator[Backend]:
     clock = FixedClock(this_slot())
-    path = build_home(tmp_path / "kizami.db", clock.now())
+    path = build_backend(tmp_path / "kizami.db", clock.now())
     CountingSource.looks = 0
     with sole_daemon(path, UP), DashboardServer(lambda: CountingSource(path), port=0, clock=clock) as server:
-        yield Home(server, path, clock)
+        yield Backend(server, path, clock)
 
 
 class Page:
@@ -99,14 +99,14 @@ class Page:
         self._connection.close()
 
 
-def test_a_page_is_told_everything_first_and_then_only_what_has_changed(home: Home) -> None:
-    with closing(Page(home.server.url, metric=CALLS)) as page:
+def test_a_page_is_told_everything_first_and_then_only_what_has_changed(backend: Backend) -> None:
+    with closing(Page(backend.server.url, metric=CALLS)) as page:
         kind, first = page.next()
         assert kind == "page"
         assert {"verdict", "tile-day", "episodes", "target-head", "grid-head"} <= first["parts"].keys()
         assert list(first["rows"]) == first["order"]
         assert first["order"] == sorted(first["order"], reverse=True)
-        home.store(72)
+        backend.store(72)
         _, second = page.next()  # nothing is told while nothing changes
         while not second["rows"]:
             _, second = page.next()
@@ -119,13 +119,13 @@ def test_a_page_is_told_everything_first_and_then_only_what_has_changed(home: Ho
         assert second["holes"] == first["holes"] - 1
 
 
-def test_the_wall_is_told_every_target_once_and_then_what_has_changed_of_them(home: Home) -> None:
-    with closing(Page(home.server.url)) as page:
+def test_the_wall_is_told_every_target_once_and_then_what_has_changed_of_them(backend: Backend) -> None:
+    with closing(Page(backend.server.url)) as page:
         _, first = page.next()
         assert first["wall"]["names"] == [CALLS, ORDERS]
         assert first["wall"]["counts"] == [0, 0]
-        home.clock.moment += INTERVAL
-        home.store(0, count=42)
+        backend.clock.moment += INTERVAL
+        backend.store(0, count=42)
         _, second = page.next()
         while "counts" not in second["wall"]:
             _, second = page.next()
@@ -133,9 +133,9 @@ def test_the_wall_is_told_every_target_once_and_then_what_has_changed_of_them(ho
         assert "names" not in second["wall"]
 
 
-def test_events_are_compressed_once_for_all_pages_that_can_read_that(home: Home) -> None:
+def test_events_are_compressed_once_for_all_pages_that_can_read_that(backend: Backend) -> None:
     """The parts of every page's stream are the same, and each stream is whole up to its end."""
-    url = f"{home.server.url}/api/v1/live?metric={CALLS}"
+    url = f"{backend.server.url}/api/v1/live?metric={CALLS}"
     with requests.get(url, headers={"Accept-Encoding": "gzip"}, stream=True, timeout=PATIENCE_SECONDS) as answer:
         assert answer.headers["content-encoding"] == "gzip"
         lines = answer.iter_lines(chunk_size=1)
@@ -148,19 +148,19 @@ def test_events_are_compressed_once_for_all_pages_that_can_read_that(home: Home)
         assert "content-encoding" not in plain.headers
 
 
-def test_a_new_slot_arrives_in_the_chart_s_tail(home: Home) -> None:
-    with closing(Page(home.server.url, metric=CALLS)) as page:
+def test_a_new_slot_arrives_in_the_chart_s_tail(backend: Backend) -> None:
+    with closing(Page(backend.server.url, metric=CALLS)) as page:
         _, before = page.next()
-        home.clock.moment += INTERVAL
-        home.store(0, count=42)
+        backend.clock.moment += INTERVAL
+        backend.store(0, count=42)
         _, after = page.next()
         while after["tail"]["mean"][-1] != 42 and after["tail"]["mean"][-2] != 42:
             _, after = page.next()
         assert after["tail"]["to"] > before["tail"]["to"]
 
 
-def test_pages_in_two_languages_and_of_two_targets_are_told_each_its_own(home: Home) -> None:
-    url = home.server.url
+def test_pages_in_two_languages_and_of_two_targets_are_told_each_its_own(backend: Backend) -> None:
+    url = backend.server.url
     with (
         closing(Page(url, metric=CALLS, lang="en")) as english,
         closing(Page(url, metric=ORDERS, lang="ja")) as other,
@@ -171,10 +171,10 @@ def test_pages_in_two_languages_and_of_two_targets_are_told_each_its_own(home: H
         assert event["tail"]["metricName"] == ORDERS
 
 
-def test_fifty_pages_cost_one_look_and_none_when_they_are_gone(home: Home) -> None:
-    home.server._application.state.live._clock = RunningClock(home.clock.now())
+def test_fifty_pages_cost_one_look_and_none_when_they_are_gone(backend: Backend) -> None:
+    backend.server._application.state.live._clock = RunningClock(backend.clock.now())
     with ExitStack() as open_pages:
-        pages = [open_pages.enter_context(closing(Page(home.server.url, metric=CALLS))) for _ in range(PAGES)]
+        pages = [open_pages.enter_context(closing(Page(backend.server.url, metric=CALLS))) for _ in range(PAGES)]
         for page in pages:
             page.next()
         looks, began = CountingSource.looks, time.monotonic()
@@ -184,7 +184,7 @@ def test_fifty_pages_cost_one_look_and_none_when_they_are_gone(home: Home) -> No
         # One look a tick for all of them, however long this takes, and not two for each.
         ticks = (time.monotonic() - began) / TICK_SECONDS
         assert CountingSource.looks - looks <= ticks + 3
-    wait_for(lambda: pages_open(home) == 0, "the end of all pages")
+    wait_for(lambda: pages_open(backend) == 0, "the end of all pages")
     wait_for(lambda: nobody_looks_for(1.5), "the last look")
 
 
@@ -194,39 +194,39 @@ def nobody_looks_for(seconds: float) -> bool:
     return CountingSource.looks == looks
 
 
-def pages_open(home: Home) -> int:
-    text = requests.get(f"{home.server.url}/metrics", timeout=PATIENCE_SECONDS).text
+def pages_open(backend: Backend) -> int:
+    text = requests.get(f"{backend.server.url}/metrics", timeout=PATIENCE_SECONDS).text
     return int(next(line for line in text.splitlines() if line.startswith("kizami_dashboard_pages ")).split()[1])
 
 
-def test_trouble_is_told_and_its_end_too(home: Home) -> None:
-    with closing(Page(home.server.url, metric=CALLS)) as page:
+def test_trouble_is_told_and_its_end_too(backend: Backend) -> None:
+    with closing(Page(backend.server.url, metric=CALLS)) as page:
         page.next()
-        home.clock.moment = None  # type: ignore[assignment]
+        backend.clock.moment = None  # type: ignore[assignment]
         kind, event = page.next()
         while kind != "trouble":
             kind, event = page.next()
         assert event == {"detail": "an unexpected error; the log has its details"}
-        home.clock.moment = this_slot()
+        backend.clock.moment = this_slot()
         while kind != "page":
             kind, event = page.next()
 
 
-def test_an_unknown_metric_is_trouble_for_its_own_page_only(home: Home) -> None:
-    with closing(Page(home.server.url, metric="nobody")) as lost, closing(Page(home.server.url)) as found:
+def test_an_unknown_metric_is_trouble_for_its_own_page_only(backend: Backend) -> None:
+    with closing(Page(backend.server.url, metric="nobody")) as lost, closing(Page(backend.server.url)) as found:
         kind, event = lost.next()
         assert (kind, "never polled" in event["detail"]) == ("trouble", True)
         assert found.next()[0] == "page"
 
 
-def test_a_query_that_is_no_view_is_refused(home: Home) -> None:
-    answer = requests.get(f"{home.server.url}/api/v1/live", params={"range": "1y"}, timeout=PATIENCE_SECONDS)
+def test_a_query_that_is_no_view_is_refused(backend: Backend) -> None:
+    answer = requests.get(f"{backend.server.url}/api/v1/live", params={"range": "1y"}, timeout=PATIENCE_SECONDS)
     assert (answer.status_code, answer.json()["parameter"]) == (400, "range")
 
 
 def test_the_server_ends_at_once_with_pages_open(tmp_path: Path) -> None:
-    path = build_home(tmp_path / "kizami.db", this_slot())
-    server = DashboardServer(lambda: LocalHome(path), port=0)
+    path = build_backend(tmp_path / "kizami.db", this_slot())
+    server = DashboardServer(lambda: LocalBackend(path), port=0)
     with ExitStack() as open_pages:
         with server:
             pages = [open_pages.enter_context(closing(Page(server.url))) for _ in range(5)]
@@ -237,15 +237,15 @@ def test_the_server_ends_at_once_with_pages_open(tmp_path: Path) -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("dashboard")]
 
 
-def test_collecting_goes_on_while_the_dashboard_reads_a_month(home: Home) -> None:
+def test_collecting_goes_on_while_the_dashboard_reads_a_month(backend: Backend) -> None:
     """The dashboard's questions never keep a writer from the database."""
     stop = threading.Event()
 
     def read() -> None:
         while not stop.is_set():
-            source = LocalHome(home.path)
-            take_snapshot(source, home.clock.now())
-            source.buckets(CALLS, home.clock.now() - timedelta(days=30), home.clock.now(), 5)
+            source = LocalBackend(backend.path)
+            take_snapshot(source, backend.clock.now())
+            source.buckets(CALLS, backend.clock.now() - timedelta(days=30), backend.clock.now(), 5)
             source.close()
 
     readers = [threading.Thread(target=read) for _ in range(2)]
@@ -253,23 +253,23 @@ def test_collecting_goes_on_while_the_dashboard_reads_a_month(home: Home) -> Non
         reader.start()
     try:
         for back in range(60, 66):
-            home.store(back)
+            backend.store(back)
     finally:
         stop.set()
         for reader in readers:
             reader.join()
-    source = LocalHome(home.path)
-    assert take_snapshot(source, home.clock.now()).overview.gaps == 0
+    source = LocalBackend(backend.path)
+    assert take_snapshot(source, backend.clock.now()).overview.gaps == 0
     source.close()
 
 
-def test_a_page_is_told_everything_again_after_an_action_on_it(home: Home) -> None:
+def test_a_page_is_told_everything_again_after_an_action_on_it(backend: Backend) -> None:
     """The answer to the action may have shown what no event has told: a change from there is not seen as one."""
-    with closing(Page(home.server.url)) as page:
+    with closing(Page(backend.server.url)) as page:
         _, first = page.next()
         body = json.dumps({"metric": ORDERS}).encode()
-        headers = {"Content-Type": "application/json", "Origin": home.server.url}
-        connection = HTTPConnection(urlsplit(home.server.url).netloc, timeout=PATIENCE_SECONDS)
+        headers = {"Content-Type": "application/json", "Origin": backend.server.url}
+        connection = HTTPConnection(urlsplit(backend.server.url).netloc, timeout=PATIENCE_SECONDS)
         with closing(connection):
             connection.request("POST", "/api/v1/targets/pause?page=", body, headers)
             answer = json.load(connection.getresponse())

@@ -16,17 +16,17 @@ import requests
 
 from kizami.core.epoch import to_seconds
 from kizami.core.messages import MetricRecord
-from kizami.local.home import LocalHome
+from kizami.local.backend import LocalBackend
 from kizami.local.store import statements
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.rows import StoredRow
-from kizami.web import home_threads
+from kizami.web import backend_threads
 from kizami.web.prometheus import budget
 from kizami.web.server import DashboardServer
 from programs.fetched_tools import prometheus
 from programs.local_processes import hold_port
 from programs.prometheus_here import prometheus_with, range_values
-from samples.page_database import CALLS, HOSTILE, INTERVAL, ORDERS, FixedClock, build_home, served, slot_before
+from samples.page_database import CALLS, HOSTILE, INTERVAL, ORDERS, FixedClock, build_backend, served, slot_before
 
 NOW = datetime(2025, 12, 2, 10, 0, tzinfo=UTC)
 SECONDS = to_seconds(NOW)
@@ -35,7 +35,7 @@ DAY = timedelta(days=1)
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_home(tmp_path_factory.mktemp("prometheus") / "kizami.db", NOW)
+    return build_backend(tmp_path_factory.mktemp("prometheus") / "kizami.db", NOW)
 
 
 @pytest.fixture(scope="module")
@@ -236,7 +236,7 @@ def reserved_port() -> Iterator[int]:
 @pytest.fixture(scope="module")
 def oracle(path: Path, reserved_port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real Prometheus with the same samples."""
-    source = LocalHome(path)
+    source = LocalBackend(path)
     found = [(float(each.count), to_seconds(each.slot) + 5) for each in source.records(CALLS, NOW - DAY, NOW)]
     source.close()
     with prometheus_with({CALLS: found}, reserved_port, tmp_path_factory.mktemp("oracle")) as url:
@@ -309,8 +309,8 @@ def test_an_instant_query_of_a_range_gives_the_samples(url: str, oracle: str) ->
     assert samples(f"{url}/prometheus") == samples(oracle)
 
 
-class SlowSource(LocalHome):
-    """A home whose records never end."""
+class SlowSource(LocalBackend):
+    """A backend whose records never end."""
 
     began, ended = threading.Event(), threading.Event()
 
@@ -328,7 +328,7 @@ def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DashboardS
     monkeypatch.setattr(budget, "MAX_SECONDS", 1e6)
     monkeypatch.setattr(SlowSource, "began", threading.Event())
     monkeypatch.setattr(SlowSource, "ended", threading.Event())
-    path = build_home(tmp_path / "kizami.db", NOW)
+    path = build_backend(tmp_path / "kizami.db", NOW)
     with DashboardServer(lambda: SlowSource(path), port=0, clock=FixedClock(NOW)) as server:
         yield server
         SlowSource.ended.set()
@@ -358,7 +358,7 @@ def test_a_query_ends_when_nobody_waits_for_it(slow: DashboardServer) -> None:
 def test_one_question_too_many_is_told_to_come_back(
     slow: DashboardServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(home_threads, "MAX_WAITING", 1)
+    monkeypatch.setattr(backend_threads, "MAX_WAITING", 1)
     with socket.create_connection(("127.0.0.1", slow.port), timeout=90) as asking:
         asking.sendall(f"GET {SLOW_QUERY} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
         assert SlowSource.began.wait(90)
@@ -379,7 +379,7 @@ def test_a_hostile_label_value_is_escaped(tmp_path: Path, promtool: Path) -> Non
         )
         statements.store(connection, [StoredRow(SECONDS - 5, 1, 3, 0, 0, 1, False)])
     connection.close()
-    with DashboardServer(lambda: LocalHome(path), port=0, clock=FixedClock(NOW + INTERVAL)) as server:
+    with DashboardServer(lambda: LocalBackend(path), port=0, clock=FixedClock(NOW + INTERVAL)) as server:
         text = requests.get(f"{server.url}/metrics", timeout=90).text
         assert r'{metric="a\"b\\c\nd"}' in text
         assert run(promtool, "check", "metrics", text=text) == ""

@@ -15,7 +15,7 @@ from schemathesis import BaseSchema, GenerationMode
 
 from kizami import web
 from kizami.core.slots import format_instant
-from samples.page_database import CALLS, build_home, served, slot_before, this_slot
+from samples.page_database import CALLS, build_backend, served, slot_before, this_slot
 
 DOCUMENT = Path(web.__file__).parent / "openapi.json"
 NOW = this_slot()
@@ -32,7 +32,7 @@ def document() -> BaseSchema:
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    path = build_home(tmp_path_factory.mktemp("schema") / "kizami.db", NOW)
+    path = build_backend(tmp_path_factory.mktemp("schema") / "kizami.db", NOW)
     with served(path, NOW) as server:
         yield server.url
 

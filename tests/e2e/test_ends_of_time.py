@@ -48,7 +48,7 @@ ENDINGS = {OK, FAILURE, USAGE, CONFIGURATION, UNREACHABLE, CHECK_FAILED}
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def backend(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("ends")
     make_database(directory / "kizami.db", {"calls": range(1440)})
     bury_slots(directory / "kizami.db", "calls", [1441], "status 500", at(1500))
@@ -57,8 +57,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def kizami(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, home: Path) -> Command:
-    monkeypatch.chdir(home)
+def kizami(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, backend: Path) -> Command:
+    monkeypatch.chdir(backend)
     return Command(capsys)
 
 
@@ -93,8 +93,8 @@ def test_every_verb_that_takes_a_moment(kizami: Command, zone: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def server(home: Path) -> Iterator[DashboardServer]:
-    with served(home / "kizami.db", at(1440)) as server:
+def server(backend: Path) -> Iterator[DashboardServer]:
+    with served(backend / "kizami.db", at(1440)) as server:
         yield server
 
 

@@ -11,12 +11,12 @@ import pytest
 import requests
 
 from kizami.alerts.decision import AlertState, Decision
+from kizami.backend.incidents import BackendEvent, Incident, Kind, Member
 from kizami.core.slots import format_instant
-from kizami.home.incidents import HomeEvent, Incident, Kind, Member
 from kizami.local.alerts.event_rows import write_events
 from kizami.local.alerts.incident_rows import save_incidents
 from kizami.local.store.database import open_database, transaction
-from samples.page_database import build_home, served, this_slot
+from samples.page_database import build_backend, served, this_slot
 
 NOW = this_slot()
 
@@ -24,7 +24,7 @@ NOW = this_slot()
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Three incidents, of which the second is open, and five events."""
-    path: Path = build_home(tmp_path_factory.mktemp("incidents") / "kizami.db", NOW)
+    path: Path = build_backend(tmp_path_factory.mktemp("incidents") / "kizami.db", NOW)
     member = Member("calls", frozenset({Kind.FAILS, Kind.DEAD}), NOW, "503", NOW)
     incidents = [
         Incident(number, "trouble", "", "status 503, expected 200", NOW, {"calls": member}, over_since=over)
@@ -33,7 +33,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     connection = open_database(path)
     with transaction(connection):
         save_incidents(connection, Decision(AlertState((incidents[1],)), tuple(incidents)))
-        write_events(connection, [HomeEvent(0, NOW, "clock.jumped", "kizami up", {"n": n}) for n in range(5)])
+        write_events(connection, [BackendEvent(0, NOW, "clock.jumped", "kizami up", {"n": n}) for n in range(5)])
     connection.close()
     with served(path, NOW) as server:
         yield server.url

@@ -10,10 +10,10 @@ from time import thread_time
 
 import pytest
 
+from kizami.backend.port import Backend
 from kizami.core.epoch import to_seconds
 from kizami.core.targets.target import Target
-from kizami.home.port import Home
-from kizami.local.home import LocalHome
+from kizami.local.backend import LocalBackend
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.metrics import register_targets
 from kizami.web.prometheus.budget import Budget
@@ -120,17 +120,17 @@ def test_figures_are_those_of_prometheus_wherever_the_edges_lie(
 
 
 @pytest.fixture(scope="module")
-def week(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+def week(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """A week of one metric."""
     path = tmp_path_factory.mktemp("week") / "kizami.db"
     store(path, {"asked": [(n * 7 % 31, SECONDS - WEEK + 5 * n) for n in range(WEEK // 5)]})
-    home = LocalHome(path)
-    yield home
-    home.close()
+    backend = LocalBackend(path)
+    yield backend
+    backend.close()
 
 
 @pytest.mark.parametrize("function", ["sum", "avg", "min", "max", "count"])
-def test_a_week_takes_a_few_milliseconds(week: Home, function: str) -> None:
+def test_a_week_takes_a_few_milliseconds(week: Backend, function: str) -> None:
     """By the hour, and as a whole from second to second; reading its 120,960 samples takes half a second."""
     hours = [1000 * (SECONDS - WEEK + 3600 * n) for n in range(1, 169)]
     for query, times in (

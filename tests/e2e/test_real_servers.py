@@ -1,4 +1,4 @@
-"""Recipes against the servers they are for: events are put in at known times, and both homes count them."""
+"""Recipes against the servers they are for: events are put in at known times, and both backends count them."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def recipe(name: str, url: str, **filled_in: str) -> Target:
 
 
 def counted(target: Target, message: ScheduleMessage) -> set[float]:
-    """What each home would store."""
+    """What each backend would store."""
     return {
         read_records(ask(target, message), message, target, message.window.end)[0].count
         for ask in (ask_on_one_machine, ask_on_aws)
@@ -221,7 +221,7 @@ def counted(target: Target, message: ScheduleMessage) -> set[float]:
 
 @pytest.fixture
 def password(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both homes find it, each where it looks for one."""
+    """Both backends find it, each where it looks for one."""
     monkeypatch.setattr(secrets, "_fetch", lambda reference: secret_of(reference.name))
     for name in ("INFLUX_PASSWORD", "COUCHDB_PASSWORD"):
         monkeypatch.setenv(name, secret_of(name))
@@ -243,7 +243,7 @@ YOURS: dict[str, tuple[Server, Mapping[str, str]]] = {
 
 @pytest.mark.usefixtures("password")
 @pytest.mark.parametrize("name", YOURS)
-def test_both_homes_count_the_events_of_each_minute(name: str, tmp_path: Path) -> None:
+def test_both_backends_count_the_events_of_each_minute(name: str, tmp_path: Path) -> None:
     server, filled_in = YOURS[name]
     with server(tmp_path) as url:
         target = recipe(name, url, **filled_in)
@@ -265,7 +265,7 @@ GROWING: dict[str, tuple[str, Callable[..., Any]]] = {
 
 
 @pytest.mark.parametrize("name", GROWING)
-def test_both_homes_count_a_counters_growth_from_the_first_moment_of_a_minute_to_its_last(
+def test_both_backends_count_a_counters_growth_from_the_first_moment_of_a_minute_to_its_last(
     name: str, tmp_path: Path
 ) -> None:
     of_recipe, server = GROWING[name]
@@ -302,7 +302,7 @@ def message_of(minute: int, target: Target) -> ScheduleMessage:
 
 
 @pytest.mark.parametrize("package", [JSON_SERVER, *JSON_SERVERS_1])
-def test_both_homes_count_the_items_of_each_minute_in_json_server(package: str, tmp_path: Path) -> None:
+def test_both_backends_count_the_items_of_each_minute_in_json_server(package: str, tmp_path: Path) -> None:
     with json_server_of(package, tmp_path) as url:
         target = recipe("json-server" if package == JSON_SERVER else "json-server-1", url)
         found = {minute: counted(target, message_of(minute, target)) for minute in MINUTES}
@@ -314,7 +314,7 @@ def test_the_recipe_of_json_server_1_names_the_oldest_version_that_it_counts_wit
     assert f"json-server {oldest} or newer" in read_recipe("json-server-1").counts
 
 
-def test_both_homes_count_the_keys_that_etcd_has_now(tmp_path: Path) -> None:
+def test_both_backends_count_the_keys_that_etcd_has_now(tmp_path: Path) -> None:
     with etcd_server(tmp_path) as url:
         target = recipe("etcd", url)
         message = message_for_slot(floor_to_slot(datetime.now(UTC), target.interval_seconds), target)

@@ -47,7 +47,7 @@ def send_back(exchange: Exchange) -> None:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A directory whose kizami.toml has a target for each echo, and one behind a proxy with a password."""
     monkeypatch.setenv("API_TOKEN", f"Bearer {TOKEN}")
     monkeypatch.setenv("API_KEY", TOKEN)
@@ -84,18 +84,18 @@ def buried(url: str) -> set[str]:
     }
 
 
-def test_a_daemon_shows_no_secret_anywhere(home: Path) -> None:
+def test_a_daemon_shows_no_secret_anywhere(backend: Path) -> None:
     everything = {*ECHOES, "parameter", "proxied"}
-    with Daemon(home, "--receive-limit", "1", "--dashboard-port", "0") as daemon:
+    with Daemon(backend, "--receive-limit", "1", "--dashboard-port", "0") as daemon:
         url = daemon.wait_for_event("dashboard.served")["url"]
         wait_for(lambda: buried(url) == everything, "a dead letter of every target")
         shown = {path: page(url + path).text for path in pages()}
         daemon.stop()
     assert "***" in shown["/api/v1/dead-letters"]
     for verb in (["dead-letters", "list"], ["dead-letters", "list", "--json"], ["status", "--json"]):
-        outcome = run_process(*verb, cwd=home, env=environment())
+        outcome = run_process(*verb, cwd=backend, env=environment())
         shown[" ".join(verb)] = outcome.out + outcome.err
-    shown |= {str(path): path.read_bytes().decode("latin-1") for path in home.rglob("*") if path.is_file()}
+    shown |= {str(path): path.read_bytes().decode("latin-1") for path in backend.rglob("*") if path.is_file()}
     assert any(str(daemon.database) == place for place in shown)
     for place, text in shown.items():
         assert_silent(text, place)
@@ -108,8 +108,8 @@ def pages() -> list[str]:
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["table", "json"])
-def test_doctor_shows_no_secret(home: Path, form: list[str]) -> None:
-    outcome = run_process("doctor", *form, cwd=home, env=environment())
+def test_doctor_shows_no_secret(backend: Path, form: list[str]) -> None:
+    outcome = run_process("doctor", *form, cwd=backend, env=environment())
     assert outcome.code == 5
     assert "Bearer ***" in outcome.out
     assert "Unsupported proxy syntax in 'http://***@127.0.0.1:99999'" in outcome.out

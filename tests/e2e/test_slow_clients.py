@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import requests
 
-from kizami.local.home import LocalHome
+from kizami.local.backend import LocalBackend
 from kizami.mock_api.server import MockServer
 from kizami.platform.http_connection import ServerLimits
 from kizami.platform.http_server import HttpServer
 from kizami.web.application import MAX_CONNECTIONS
 from kizami.web.server import DashboardServer
-from samples.page_database import build_home, this_slot
+from samples.page_database import build_backend, this_slot
 
 SHORT = 0.3
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -170,14 +170,14 @@ def test_if_all_are_at_work_the_next_one_is_refused() -> None:
 
 
 def test_both_servers_have_limits(tmp_path: Path) -> None:
-    dashboard = DashboardServer(lambda: LocalHome(tmp_path / "kizami.db"), port=0)
+    dashboard = DashboardServer(lambda: LocalBackend(tmp_path / "kizami.db"), port=0)
     assert dashboard._limits == ServerLimits(connections=MAX_CONNECTIONS)
     assert MockServer(port=0)._limits == ServerLimits()
 
 
 def test_a_body_that_breaks_off_leaves_no_traceback(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = build_home(tmp_path / "kizami.db", this_slot())
-    with DashboardServer(lambda: LocalHome(path), port=0) as server:
+    path = build_backend(tmp_path / "kizami.db", this_slot())
+    with DashboardServer(lambda: LocalBackend(path), port=0) as server:
         own = f"Host: 127.0.0.1:{server.port}\r\nOrigin: {server.url}\r\nContent-Type: application/json\r\n"
         for order in ("login", "api/v1/backfill", "prometheus/api/v1/query"):
             head = f"POST /{order} HTTP/1.1\r\n{own}Content-Length: 10\r\n\r\n{{"

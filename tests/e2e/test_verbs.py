@@ -24,13 +24,13 @@ HOUR = ("--from", "2025-12-02T09:00:00Z", "--to", "2025-12-02T10:00:00Z")
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def backend(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory whose kizami.db has an hour of `ai_response_count` without slot 99, and one dead letter."""
-    home = tmp_path_factory.mktemp("verbs")
+    backend = tmp_path_factory.mktemp("verbs")
     stored = [number for number in range(SLOTS) if number not in (99, 100)]
-    path = make_database(home / "kizami.db", {"ai_response_count": stored})
+    path = make_database(backend / "kizami.db", {"ai_response_count": stored})
     bury_slots(path, "ai_response_count", [100], "status 500, expected 200", datetime(2025, 12, 2, 10, tzinfo=UTC))
-    return home
+    return backend
 
 
 JSON_VERBS = [
@@ -46,16 +46,18 @@ JSON_VERBS = [
 
 
 @pytest.mark.parametrize("arguments", JSON_VERBS, ids=lambda arguments: " ".join(arguments[:2]))
-def test_every_verb_prints_one_json_document_and_nothing_else_on_stdout(home: Path, arguments: list[str]) -> None:
-    found = run_process(*arguments, cwd=home)
+def test_every_verb_prints_one_json_document_and_nothing_else_on_stdout(
+    backend: Path, arguments: list[str]
+) -> None:
+    found = run_process(*arguments, cwd=backend)
     assert found.code == OK, found.err
     assert isinstance(found.json, dict)
 
 
-def test_doctor_prints_its_checks_as_json(home: Path, tmp_path: Path) -> None:
+def test_doctor_prints_its_checks_as_json(backend: Path, tmp_path: Path) -> None:
     with MockServer(port=0) as server:
         (tmp_path / "kizami.toml").write_text(f'[[targets]]\nname = "calls"\nurl = "{server.url}"\n')
-        found = run_process("doctor", "--database", home / "kizami.db", "--json", cwd=tmp_path)
+        found = run_process("doctor", "--database", backend / "kizami.db", "--json", cwd=tmp_path)
     assert found.code == OK, found.out
     assert {check["health"] for check in found.json["checks"]} == {"ok"}
 
@@ -77,9 +79,9 @@ def test_doctor_prints_its_checks_as_json(home: Path, tmp_path: Path) -> None:
     ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
 )
 def test_an_outcome_has_its_exit_code_and_one_line(
-    home: Path, arguments: list[str], code: int, words: str
+    backend: Path, arguments: list[str], code: int, words: str
 ) -> None:
-    found = run_process(*arguments, cwd=home)
+    found = run_process(*arguments, cwd=backend)
     assert found.code == code
     assert len(found.err.splitlines()) == 1
     assert found.err.startswith("kizami: ")
@@ -92,10 +94,10 @@ def test_one_slot_missing_of_720_is_719_of_720(tmp_path: Path) -> None:
     assert found.err == "kizami: 719/720 (99.8%) slots stored\n"
 
 
-def test_a_chart_shows_a_hole_also_without_unicode(home: Path) -> None:
+def test_a_chart_shows_a_hole_also_without_unicode(backend: Path) -> None:
     window = ("--from", "2025-12-02T09:08:00Z", "--to", "2025-12-02T09:08:50Z")  # slots 96 to 105
     env = environment(PYTHONIOENCODING="ascii")
-    found = run_process("chart", "ai_response_count", *window, "--width", "28", cwd=home, env=env)
+    found = run_process("chart", "ai_response_count", *window, "--width", "28", cwd=backend, env=env)
     assert found.out.isascii()
     *plane, axis, _ = (line.ljust(28)[8:] for line in found.out.splitlines()[1:])
     # Twenty characters for ten slots: the fourth and the fifth are blank.
@@ -126,10 +128,10 @@ class TestFilesThatAreNoDatabase:
 
 
 class TestPipes:
-    def test_a_reader_that_has_had_enough_is_no_failure(self, home: Path) -> None:
+    def test_a_reader_that_has_had_enough_is_no_failure(self, backend: Path) -> None:
         with subprocess.Popen(
             [*KIZAMI, "query", "ai_response_count", *HOUR],
-            cwd=home,
+            cwd=backend,
             env=environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -142,24 +144,29 @@ class TestPipes:
         assert b"Traceback" not in words
         assert b"Broken" not in words
 
-    def test_a_full_disk_at_the_other_end_is_one_line(self, home: Path) -> None:
+    def test_a_full_disk_at_the_other_end_is_one_line(self, backend: Path) -> None:
         with open("/dev/full", "wb") as full:
             done = subprocess.run(
-                [*KIZAMI, "export"], cwd=home, env=environment(), stdout=full, stderr=subprocess.PIPE, timeout=120
+                [*KIZAMI, "export"],
+                cwd=backend,
+                env=environment(),
+                stdout=full,
+                stderr=subprocess.PIPE,
+                timeout=120,
             )
         assert done.returncode == FAILURE
         assert done.stderr.decode().endswith("No space left on device\n")
         assert len(done.stderr.splitlines()) == 1
 
-    def test_without_a_stdout_it_still_works(self, home: Path) -> None:
+    def test_without_a_stdout_it_still_works(self, backend: Path) -> None:
         command = " ".join([*KIZAMI, "status", ">&-"])
-        assert subprocess.run(command, shell=True, cwd=home, env=environment(), timeout=120).returncode == OK
+        assert subprocess.run(command, shell=True, cwd=backend, env=environment(), timeout=120).returncode == OK
 
 
-def test_a_terminal_gets_bold_headings_unless_it_asks_for_plain_text(home: Path) -> None:
-    assert "\x1b[1m" in _on_terminal(["targets"], home, TERM="xterm")
-    assert "\x1b" not in _on_terminal(["targets"], home, TERM="xterm", NO_COLOR="1")
-    assert "\x1b" not in _on_terminal(["targets"], home, TERM="dumb")
+def test_a_terminal_gets_bold_headings_unless_it_asks_for_plain_text(backend: Path) -> None:
+    assert "\x1b[1m" in _on_terminal(["targets"], backend, TERM="xterm")
+    assert "\x1b" not in _on_terminal(["targets"], backend, TERM="xterm", NO_COLOR="1")
+    assert "\x1b" not in _on_terminal(["targets"], backend, TERM="dumb")
 
 
 def _on_terminal(arguments: list[str], cwd: Path, **changes: str) -> str:
@@ -184,10 +191,10 @@ def _on_terminal(arguments: list[str], cwd: Path, **changes: str) -> str:
 @pytest.fixture(scope="module")
 def two_weeks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory whose kizami.db has 240,000 slots of `calls` up to now."""
-    home = tmp_path_factory.mktemp("weeks")
+    backend = tmp_path_factory.mktemp("weeks")
     start = floor_to_slot(datetime.now(UTC) - timedelta(seconds=5 * ROWS))
-    make_database(home / "kizami.db", {"calls": range(ROWS)}, start)
-    return home
+    make_database(backend / "kizami.db", {"calls": range(ROWS)}, start)
+    return backend
 
 
 @pytest.mark.parametrize("format_name", ["csv", "parquet"])
@@ -238,11 +245,11 @@ def _peak_kilobytes(arguments: list[str], cwd: Path) -> int:
     return int(done.stdout)
 
 
-def test_watched_on_a_terminal_it_is_shown_in_place_until_ctrl_c(home: Path) -> None:
+def test_watched_on_a_terminal_it_is_shown_in_place_until_ctrl_c(backend: Path) -> None:
     leader, follower = pty.openpty()
     process = subprocess.Popen(
         [*KIZAMI, "status", "--watch", "--every", "0.2"],
-        cwd=home,
+        cwd=backend,
         env=environment(TERM="xterm", COLUMNS="120", LINES="30"),
         stdin=follower,
         stdout=follower,

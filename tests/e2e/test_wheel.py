@@ -47,15 +47,15 @@ def installed_with_cdk(wheel: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return install(wheel, tmp_path_factory.mktemp("cdk"), "cdk")
 
 
-def install(wheel: Path, home: Path, extra: str = "") -> Path:
-    venv.create(home, with_pip=False, symlinks=True)
-    python = home / "bin/python"
+def install(wheel: Path, backend: Path, extra: str = "") -> Path:
+    venv.create(backend, with_pip=False, symlinks=True)
+    python = backend / "bin/python"
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
     subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", str(wheel)], check=True, timeout=240)
-    (packages,) = home.glob("lib/python*/site-packages")
+    (packages,) = backend.glob("lib/python*/site-packages")
     for needed in requirements_of(distribution("kizami"), extra):
         link_into(packages, needed)
-    return home / "bin"
+    return backend / "bin"
 
 
 def requirements_of(project: Distribution, extra: str) -> Iterator[Distribution]:

@@ -1,4 +1,4 @@
-"""A world for alerts without a home: targets that fail and heal as told, their slots, and the looks at them."""
+"""A world for alerts without a backend: targets that fail and heal as told, their slots, and the looks at them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kizami.alerts.messages import Message
 from kizami.alerts.rules.conditions import parse_condition
 from kizami.alerts.rules.settings import AlertSettings, Rule
 from kizami.alerts.seen import Holes, Look
+from kizami.backend.health import SlotTally
+from kizami.backend.incidents import TROUBLE, Incident, Kind, Member
 from kizami.core.coverage import Completeness, add_up
 from kizami.core.targets.references import SecretReference
-from kizami.home.health import SlotTally
-from kizami.home.incidents import TROUBLE, Incident, Kind, Member
 
 START = datetime(2025, 12, 2, 8, 34, tzinfo=UTC)
 LOOK_SECONDS = 15

@@ -16,6 +16,9 @@ from kizami.aggregation import messages as aggregation_messages
 from kizami.alerts.rules.conditions import parse_condition
 from kizami.alerts.rules.patterns import matches, parse_patterns
 from kizami.alerts.webhook import sign
+from kizami.backend.times.asked import Moment, read_last, read_time
+from kizami.backend.times.durations import read_duration
+from kizami.backend.times.zones import read_zone
 from kizami.cli.sql.session import SqlSession
 from kizami.core.answers.values import evaluate, parse_expression
 from kizami.core.collector import retry_after_seconds
@@ -27,9 +30,6 @@ from kizami.core.requests.templates import read_text, read_url
 from kizami.core.requests.urls import require_base_url, require_path, require_target_url
 from kizami.core.slots import Window, parse_duration, parse_instant, parse_iso8601
 from kizami.core.targets.target import require_metric
-from kizami.home.times.asked import Moment, read_last, read_time
-from kizami.home.times.durations import read_duration
-from kizami.home.times.zones import read_zone
 from kizami.web.figures.asked import read_aggregates, read_question
 from kizami.web.paging import read_cursor
 from kizami.web.prometheus.patterns import compile_pattern
@@ -109,7 +109,7 @@ def _hide(text: str) -> None:
 
 
 def _sql() -> Parse:
-    home: Any = SimpleNamespace(
+    backend: Any = SimpleNamespace(
         names=lambda: ["calls"],
         targets=lambda names=(): [],
         newest_slots=dict,
@@ -117,7 +117,7 @@ def _sql() -> Parse:
         keeps_dead_letters=False,
         record_columns=lambda *_, **__: iter(()),
     )
-    session = SqlSession(home, SimpleNamespace(now=lambda: NOW))
+    session = SqlSession(backend, SimpleNamespace(now=lambda: NOW))
 
     def ask(text: str) -> None:
         if "recursive" in text.lower():  # such a one may go on for ever, as it says

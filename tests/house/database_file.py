@@ -10,7 +10,7 @@ from house.imports import imports_of, part_of
 from house.tree import Fault, module_name, place, sources, syntax
 
 # The parts that know the database's path and run beside a connection to it.
-_BESIDE_SQLITE = {"local", "home", "web", "aggregation.stores"}
+_BESIDE_SQLITE = {"local", "backend", "web", "aggregation.stores"}
 # What these open is never the database: a new file that is none yet, a lock file, a secret, a certificate.
 _OPEN_OTHERS = {
     f"kizami.local.{name}"

@@ -17,31 +17,40 @@ MAY_KNOW = {
     "core": {"aggregation", "alerts.rules"},
     "platform": {"core"},
     "aggregation": {"core"},
-    "home": {"core", "aggregation"},  # whose locks and points it shows
-    "alerts": {"core", "aggregation", "home", "alerts.rules"},
-    "alerts.rules": {"core", "home"},
+    "backend": {"core", "aggregation"},  # whose locks and points it shows
+    "alerts": {"core", "aggregation", "backend", "alerts.rules"},
+    "alerts.rules": {"core", "backend"},
     "mock_api": {"core", "aggregation", "platform"},  # it serves the batch's users API and checks its signature
     "local": {
         "core",
         "aggregation",
         "platform",
-        "home",
+        "backend",
         "mock_api",
         "aggregation.stores",
         "alerts",
         "alerts.rules",
     },
-    "aws": {"core", "aggregation", "platform", "home", "mock_api", "aggregation.stores", "alerts", "alerts.rules"},
-    # The batch's adapters stand beside it and know the home that each is for.
-    "aggregation.stores": {"core", "aggregation", "home", "local", "aws"},
+    "aws": {
+        "core",
+        "aggregation",
+        "platform",
+        "backend",
+        "mock_api",
+        "aggregation.stores",
+        "alerts",
+        "alerts.rules",
+    },
+    # The batch's adapters stand beside it and know the backend that each is for.
+    "aggregation.stores": {"core", "aggregation", "backend", "local", "aws"},
     "aggregation.local_runner": {"core", "aggregation", "aggregation.stores", "local"},
     "aggregation.scheduled_runs": {"core", "aggregation", "aggregation.local_runner", "platform", "mock_api"},
     "cdk": {"core", "aggregation", "aws", "alerts.rules"},  # the functions that it deploys
     "recipes": set(),
-    "web": {"core", "aggregation", "platform", "home", "alerts"},
+    "web": {"core", "aggregation", "platform", "backend", "alerts"},
     "cli": {
         *("core", "aggregation", "aggregation.stores", "aggregation.local_runner", "aggregation.scheduled_runs"),
-        *("platform", "home", "mock_api", "recipes", "local", "aws", "web", *_ALERTS),
+        *("platform", "backend", "mock_api", "recipes", "local", "aws", "web", *_ALERTS),
     },
 }
 
@@ -107,7 +116,7 @@ def part_of(module: str) -> str:
 def is_pure(module: str) -> bool:
     """Whether the rule of the core holds for a module."""
     return (
-        part_of(module) in ("core", "aggregation", "home", "alerts", "alerts.rules")
+        part_of(module) in ("core", "aggregation", "backend", "alerts", "alerts.rules")
         or module == "kizami.mock_api.responder"
     )
 

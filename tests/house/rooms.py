@@ -23,7 +23,7 @@ HANDLERS = (
     "kizami.aws.aggregation_dispatcher.handler",
 )
 
-# A line of a tree drawn in a document: `    local/    the home on one machine`.
+# A line of a tree drawn in a document: `    local/    the backend on one machine`.
 _FOLDER = re.compile(r"^ {4}( *)([\w./]+)/(?: .*)?$", re.MULTILINE)
 
 

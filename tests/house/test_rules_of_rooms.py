@@ -50,10 +50,10 @@ class TestRooms:
 
     def test_a_tree_that_leaves_a_room_out_or_has_one_too_many_is_found(self, build: Build) -> None:
         tree = "    src/kizami/\n      core/    decides\n        gone/  is no more\n    infra/   deploys\n"
-        packages = ("src/kizami", "src/kizami/core", "src/kizami/home", "infra")
+        packages = ("src/kizami", "src/kizami/core", "src/kizami/backend", "infra")
         root = build({"docs/architecture.md": tree, **{f"{package}/__init__.py": "" for package in packages}})
         assert [fault.problem for fault in rooms.misdrawn(root)] == [
-            "the tree of rooms leaves out src/kizami/home",
+            "the tree of rooms leaves out src/kizami/backend",
             "there is no src/kizami/core/gone (any more)",
         ]
 
@@ -139,7 +139,9 @@ class TestGlossary:
         monkeypatch.setattr(glossary, "ON_THE_PAGE", {"slot": "dead.slot", "lateness": "tile.lateness"})
 
     def test_words_as_the_page_has_them_are_no_fault(self, build: Build) -> None:
-        rows = "| word | 日本語 | it is |\n| slot | スロット | x |\n| lateness | 遅れ | x |\n| home | 家 | x |\n"
+        rows = (
+            "| word | 日本語 | it is |\n| slot | スロット | x |\n| lateness | 遅れ | x |\n| backend | 家 | x |\n"
+        )
         assert glossary.other_words(self.house(build, rows)) == []
 
     def test_another_word_and_one_that_is_not_explained_are_found(self, build: Build) -> None:

@@ -29,11 +29,18 @@ def test_it_holds_what_the_functions_import_and_nothing_else() -> None:
         "tzdata/zoneinfo/Asia/Tokyo",
     }
     assert not [name for name in names if name.split("/")[1] in ("cli", "local", "web", "platform")]
-    # Of what alerts are made of; nothing that asks a home.
-    of_home = {name.rpartition("/")[2] for name in names if name.startswith("kizami/home/")}
-    assert of_home == {"__init__.py", "health.py", "incidents.py", "name_patterns.py", "targets.py", "values.py"}
+    # Of what alerts are made of; nothing that asks a backend.
+    of_backend = {name.rpartition("/")[2] for name in names if name.startswith("kizami/backend/")}
+    assert of_backend == {
+        "__init__.py",
+        "health.py",
+        "incidents.py",
+        "name_patterns.py",
+        "targets.py",
+        "values.py",
+    }
     # What stands beside the handlers' modules and no handler imports.
-    beside = {"kizami/aws/home.py", "kizami/aws/costs/bill.py", "kizami/mock_api/server.py"}
+    beside = {"kizami/aws/backend.py", "kizami/aws/costs/bill.py", "kizami/mock_api/server.py"}
     assert all((SOURCES / name).exists() for name in beside)
     assert not names & beside
 

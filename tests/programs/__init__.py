@@ -11,5 +11,5 @@ prometheus_here a real Prometheus with samples of ours
 chromium        the installed browser, for the tests, the pictures and the benchmark of the page
 fetched_tools   programs that no package index has, fetched into .tools
 reports         what a campaign has found, between the marks of a document
-both_clients    one request by the client of each home
+both_clients    one request by the client of each backend
 """

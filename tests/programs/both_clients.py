@@ -1,4 +1,4 @@
-"""One request by the real client of each home."""
+"""One request by the real client of each backend."""
 
 from __future__ import annotations
 

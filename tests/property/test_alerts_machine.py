@@ -14,8 +14,8 @@ from fakes.alert_world import LOOK_SECONDS, AlertWorld, WorldTarget
 from fakes.alert_world import rule as alert_rule
 from kizami.alerts.messages import Message
 from kizami.alerts.notices import MessageState
-from kizami.home.health import SlotTally, add_tallies
-from kizami.home.incidents import Incident
+from kizami.backend.health import SlotTally, add_tallies
+from kizami.backend.incidents import Incident
 
 NAMES = ("chat/a", "chat/b", "orders", "mail")
 ERRORS = ("status 503, expected 200", "status 401, expected 200; check the key", "no connection to h1.example.com")

@@ -1,4 +1,4 @@
-"""The policy for lasting failures in a small home of its own, whatever its API does."""
+"""The policy for lasting failures in a small backend of its own, whatever its API does."""
 
 from __future__ import annotations
 

@@ -12,11 +12,11 @@ import pyarrow.parquet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kizami.backend.columns import RecordColumns
 from kizami.cli.terminal.record_formats import EXCEL, write_csv_columns, write_jsonl, write_parquet
 from kizami.core.answers.numbers import MAX_DECIMALS, largest_units
 from kizami.core.epoch import from_ms, from_seconds, to_ms, to_seconds
 from kizami.core.slots import format_second
-from kizami.home.columns import RecordColumns
 from samples.strategies import instants
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

@@ -10,11 +10,11 @@ from zoneinfo import ZoneInfo, available_timezones
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kizami.backend.figures.edges import Every, edges_between, moved_back, parse_every, start_of
+from kizami.backend.figures.gathering import gather
+from kizami.backend.values import Bucket
 from kizami.core.answers.numbers import to_number, to_total
 from kizami.core.epoch import from_seconds
-from kizami.home.figures.edges import Every, edges_between, moved_back, parse_every, start_of
-from kizami.home.figures.gathering import gather
-from kizami.home.values import Bucket
 
 GRAINS = ("1m", "5m", "15m", "16m", "1h", "2h", "6h", "90m", "1d", "1w", "1mo")
 SECOND = timedelta(seconds=1)

@@ -11,8 +11,8 @@ from pathlib import Path
 from kizami.core.epoch import to_ms, to_seconds
 from kizami.core.slots import floor_to_slot
 from kizami.core.targets.target import Target
+from kizami.local.backend import LocalBackend
 from kizami.local.daemon_lock import UP, sole_daemon
-from kizami.local.home import LocalHome
 from kizami.local.store import statements
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.metrics import known_metrics, register_targets
@@ -56,7 +56,7 @@ def slot_before(now: datetime, back: int) -> datetime:
     return now - INTERVAL * (back + 1)
 
 
-def build_home(path: Path, now: datetime) -> Path:
+def build_backend(path: Path, now: datetime) -> Path:
     """`calls` lacks slots 60 to 65 before now, 70 is dead, 72 is pending and failed once, 74 was late, 75 retried,
     76 backfilled; `注文/数` is whole. `now` must stand on a slot."""
     connection = open_database(path, create=True)
@@ -123,7 +123,10 @@ def _row(metric_id: int, target: Target, slot: datetime) -> StoredRow:
 @contextmanager
 def served(path: Path, now: datetime) -> Iterator[DashboardServer]:
     """The dashboard over the database, at a moment that stands still, as if a daemon were running on it."""
-    with sole_daemon(path, UP), DashboardServer(lambda: LocalHome(path), port=0, clock=FixedClock(now)) as server:
+    with (
+        sole_daemon(path, UP),
+        DashboardServer(lambda: LocalBackend(path), port=0, clock=FixedClock(now)) as server,
+    ):
         yield server
 
 

@@ -50,12 +50,12 @@ def reports(where: str, seeds: Iterator[int], length: Length, until: float) -> I
 
 
 def outcome(where: str, seed: int, length: Length) -> Report | str:
-    home = HOMES[where]
+    backend = HOMES[where]
     try:
-        report: Report = home.run_seed(seed, length)
+        report: Report = backend.run_seed(seed, length)
     except Violation as error:
-        few = home.shrink(seed, length)
-        return f"{error}\n\nwith the fewest faults: {home.command(seed, length, few)}"
+        few = backend.shrink(seed, length)
+        return f"{error}\n\nwith the fewest faults: {backend.command(seed, length, few)}"
     return report
 
 

@@ -17,6 +17,7 @@ import pytest
 
 import fakes.fault_server as faults
 from fakes.fault_server import FaultServer
+from kizami.backend.values import PendingSlot, StoredSlot
 from kizami.core.config import Config
 from kizami.core.epoch import to_seconds
 from kizami.core.errors import StoreError
@@ -25,7 +26,6 @@ from kizami.core.slots import floor_to_slot, parse_instant
 from kizami.core.targets.hosts import RequestLimit
 from kizami.core.targets.references import SecretReference
 from kizami.core.targets.target import Target
-from kizami.home.values import PendingSlot, StoredSlot
 from kizami.local.engine import active_targets, catch_up, loop, waiting_lines, writer
 from kizami.local.engine.collector import Collector
 from kizami.local.engine.loop import Engine, StoredRecord

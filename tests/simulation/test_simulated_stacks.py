@@ -14,10 +14,10 @@ from kizami.aws.alerts.delivery import _post
 from kizami.aws.alerts.incident_items import OutboxItem
 from kizami.aws.store.sqs_queue import QueueEntry, SqsQueue, _body
 from kizami.aws.store.tick_ledger import TickLedger
+from kizami.backend.values import SlotCounts, bucket_of
 from kizami.core.messages import MetricRecord
 from kizami.core.ports import FailedSend, PutOutcome
 from kizami.core.sender import Planned
-from kizami.home.values import SlotCounts, bucket_of
 from simulation.aws_world.oracle import StackOracle
 from simulation.aws_world.plan import Fault
 from simulation.aws_world.simulation import StackSimulation, run_seed, shrink

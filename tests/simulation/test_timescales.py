@@ -9,11 +9,11 @@ import pytest
 
 import fakes.fault_server as faults
 from fakes.fault_server import FaultServer
+from kizami.backend.values import DeadLetter
 from kizami.core.coverage import Span, count_slots
 from kizami.core.sender import message_for_slot
 from kizami.core.slots import floor_to_slot, shift
 from kizami.core.targets.target import Target
-from kizami.home.values import DeadLetter
 from kizami.local.engine.loop import StoredRecord
 from kizami.local.engine.options import Options
 from kizami.local.store.backfill_queue import BackfillQueue

@@ -18,7 +18,7 @@ from kizami.alerts.notices import (
 )
 from kizami.alerts.rules.settings import AlertSettings, Rule
 from kizami.alerts.seen import Holes, Look, SlotCounter
-from kizami.home.incidents import NOTHING_TOLD, Incident, Member
+from kizami.backend.incidents import NOTHING_TOLD, Incident, Member
 
 Topic = tuple[str, str, str]  # a rule's name, a group and a topic
 

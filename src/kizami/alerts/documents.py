@@ -1,4 +1,4 @@
-"""An incident as both homes keep it: members and notices as one JSON text, the rest beside it (pure)."""
+"""An incident as both backends keep it: members and notices as one JSON text, the rest beside it (pure)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from kizami.backend.incidents import Incident, Kind, Member, Notice
 from kizami.core.epoch import from_ms, from_seconds, to_ms, to_seconds
-from kizami.home.incidents import Incident, Kind, Member, Notice
 
 
 def write_document(incident: Incident) -> str:

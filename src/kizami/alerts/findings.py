@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kizami.home.incidents import Kind
+from kizami.backend.incidents import Kind
 
 # What differs from target to target in one and the same error: hosts, addresses, numbers, but for a status.
 _WORD = re.compile(r"(status )?(\S+)")
@@ -17,7 +17,7 @@ _TOPIC_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class AlertFinding:
-    """Something that is wrong with a target, a company or the home itself.
+    """Something that is wrong with a target, a company or the backend itself.
 
     Findings of one group and topic are one incident; `cause` is how the first of them puts it. `since` is when the
     target's state began, where that is known.

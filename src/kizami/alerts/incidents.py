@@ -14,7 +14,7 @@ from enum import Enum
 
 from kizami.alerts.findings import AlertFinding, Findings
 from kizami.alerts.seen import Holes
-from kizami.home.incidents import Incident, Kind, Member
+from kizami.backend.incidents import Incident, Kind, Member
 
 CALM_SECONDS = 60
 TOGETHER_SECONDS = 600
@@ -63,7 +63,7 @@ def _is_settled(member: Member, holes: Holes | None, now: datetime) -> bool:
     return is_filled or has_passed(member.clear_since, PATIENCE_SECONDS, now)
 
 
-def is_home_well(incidents: Iterable[Incident]) -> bool:
+def is_backend_well(incidents: Iterable[Incident]) -> bool:
     """Whether nothing is wrong with kizami itself, whatever its targets do: the heartbeat may say so."""
     return not any(incident.kinds & _OWN_TROUBLES for incident in incidents if incident.is_open)
 

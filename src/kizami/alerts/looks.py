@@ -1,4 +1,4 @@
-"""One look at a home: what is wrong, read in a few questions however many targets there are."""
+"""One look at a backend: what is wrong, read in a few questions however many targets there are."""
 
 from __future__ import annotations
 
@@ -15,52 +15,52 @@ from kizami.alerts.troubles import (
     NO_LATENESS,
     NO_MACHINE_TROUBLE,
     MachineTrouble,
-    find_home_troubles,
+    find_backend_troubles,
     find_troubles,
 )
+from kizami.backend.health import DAY, LAST_MINUTE, TargetStatus, tally_slots
+from kizami.backend.incidents import Kind, Member
+from kizami.backend.port import Backend
+from kizami.backend.snapshot import NO_FIGURES, find_doubtful, read_coverage, read_recent, target_statuses
+from kizami.backend.targets import ONE_MACHINE, KnownTarget
 from kizami.core.coverage import Completeness
 from kizami.core.slots import shift
-from kizami.home.health import DAY, LAST_MINUTE, TargetStatus, tally_slots
-from kizami.home.incidents import Kind, Member
-from kizami.home.port import Home
-from kizami.home.snapshot import NO_FIGURES, find_doubtful, read_coverage, read_recent, target_statuses
-from kizami.home.targets import ONE_MACHINE, KnownTarget
 
 _PIECE = 500  # targets that are judged in one go by who rests in between
 DEATHS_SECONDS = 300  # a slot that died so long ago is news no more
 
 
 def take_look(
-    home: Home,
+    backend: Backend,
     settings: AlertSettings,
     now: datetime,
     running_since: datetime | None = None,
     machine: MachineTrouble = NO_MACHINE_TROUBLE,
     rest: Callable[[], object] | None = None,
 ) -> Look:
-    """Ask a home how it does; with `running_since`, nobody collected before that.
+    """Ask a backend how it does; with `running_since`, nobody collected before that.
 
     With `rest`, which is called now and then, it is never long until others have their turn, even where all
     targets are in doubt: when everything starts, or nobody answers.
     """
-    targets, troubles = home.targets(recent=True), home.troubles()
-    deaths = home.deaths(shift(now, -DEATHS_SECONDS))
+    targets, troubles = backend.targets(recent=True), backend.troubles()
+    deaths = backend.deaths(shift(now, -DEATHS_SECONDS))
     if any(condition.kind is Kind.COVERAGE for condition, _ in settings.conditions()):
-        doubtful, figures = targets, read_recent(home, targets, now)
+        doubtful, figures = targets, read_recent(backend, targets, now)
     else:
-        doubtful, figures = find_doubtful(home, targets, {*deaths, *troubles}, now), NO_FIGURES
+        doubtful, figures = find_doubtful(backend, targets, {*deaths, *troubles}, now), NO_FIGURES
     findings, statuses = Findings(), dict[str, TargetStatus]()
     for piece in _pieces(doubtful, rest):
-        judged = target_statuses(home, now, piece, figures, troubles)
+        judged = target_statuses(backend, now, piece, figures, troubles)
         findings = findings.joined(find_troubles(judged, deaths, now, running_since))
         statuses |= judged
     # What is retried comes late, too: then it is its target's trouble.
     is_failing = any(each.trouble is not None for each in statuses.values())
-    lateness = NO_LATENESS if is_failing else home.lateness(now - LAST_MINUTE, now)
+    lateness = NO_LATENESS if is_failing else backend.lateness(now - LAST_MINUTE, now)
     late_after_ms = max((each.pace.late_after_ms for each in targets), default=ONE_MACHINE.late_after_ms)
     is_storing = _is_storing(targets, statuses)
-    of_home = find_home_troubles(home.queue_depth(now), lateness, late_after_ms, is_storing, machine)
-    findings = findings.joined(of_home).joined(_find_by_rules(home, settings, targets, statuses, now))
+    of_backend = find_backend_troubles(backend.queue_depth(now), lateness, late_after_ms, is_storing, machine)
+    findings = findings.joined(of_backend).joined(_find_by_rules(backend, settings, targets, statuses, now))
     return Look(now, findings, {target.name: target for target in targets})
 
 
@@ -81,7 +81,7 @@ def _is_storing(targets: Sequence[KnownTarget], statuses: Mapping[str, TargetSta
 
 
 def _find_by_rules(
-    home: Home,
+    backend: Backend,
     settings: AlertSettings,
     targets: Sequence[KnownTarget],
     statuses: Mapping[str, TargetStatus],
@@ -94,7 +94,7 @@ def _find_by_rules(
             covered = [statuses[target.name] for target in wanted]
             findings = findings.joined(collect(_find_low_coverage(condition, covered)))
         else:
-            findings = findings.joined(find_numbers(home, condition, wanted, now))
+            findings = findings.joined(find_numbers(backend, condition, wanted, now))
     return findings
 
 
@@ -104,11 +104,11 @@ def _find_low_coverage(condition: AlertCondition, statuses: Sequence[TargetStatu
         yield from low_coverage(condition, status.target.name, covered)
 
 
-class HomeSlotCounter:
-    """`SlotCounter` over a home, at the moment of a look."""
+class BackendSlotCounter:
+    """`SlotCounter` over a backend, at the moment of a look."""
 
-    def __init__(self, home: Home, look: Look) -> None:
-        self._home = home
+    def __init__(self, backend: Backend, look: Look) -> None:
+        self._backend = backend
         self._look = look
 
     def holes(self, members: Collection[Member]) -> dict[str, Holes]:
@@ -119,7 +119,7 @@ class HomeSlotCounter:
             if target is not None and member.first_slot is not None:
                 end = shift(member.well_since or look.now, -target.lag_seconds)
                 spans[member.name] = target.due_within(member.first_slot, end, look.now)
-        counts = self._home.slot_counts(spans) if spans else {}
+        counts = self._backend.slot_counts(spans) if spans else {}
         return {
             name: Holes(tally_slots(span, counts[name]), look.targets[name].backfill and look.targets[name].is_on)
             for name, span in spans.items()
@@ -127,4 +127,4 @@ class HomeSlotCounter:
 
     def coverage(self, members: Collection[Member]) -> Completeness | None:
         targets = [self._look.targets[member.name] for member in members if member.name in self._look.targets]
-        return read_coverage(self._home, targets, DAY, self._look.now) if targets else None
+        return read_coverage(self._backend, targets, DAY, self._look.now) if targets else None

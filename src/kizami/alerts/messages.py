@@ -11,10 +11,10 @@ from kizami.alerts.incidents import recovered_at
 from kizami.alerts.notices import MessageState
 from kizami.alerts.rules.settings import NO_ALERTS, AlertSettings
 from kizami.alerts.seen import Holes
+from kizami.backend.health import SlotTally, add_tallies
+from kizami.backend.incidents import BACKEND, Incident, Kind, Member
 from kizami.core.coverage import Completeness
 from kizami.core.slots import floor_to_second, format_second, shift
-from kizami.home.health import SlotTally, add_tallies
-from kizami.home.incidents import HOME, Incident, Kind, Member
 
 LISTED = 10  # members that a message names, at most
 _LINK_SECONDS = 900  # so much before the beginning is shown, too
@@ -102,7 +102,7 @@ def link_to(public_url: str | None, name: str, since: datetime, until: datetime)
     """The page at the time of the incident, and at its first target."""
     if public_url is None:
         return None
-    if name == HOME:
+    if name == BACKEND:
         return f"{public_url}/"
     ends = floor_to_second(shift(since, -_LINK_SECONDS)), floor_to_second(shift(until, 1))
     query = {"metric": name, "from": format_second(ends[0]), "to": format_second(ends[1])}

@@ -17,7 +17,7 @@ from enum import Enum
 from kizami.alerts.incidents import Standing, has_passed
 from kizami.alerts.rules.maintenance import Maintenance, in_maintenance
 from kizami.alerts.rules.settings import Rule
-from kizami.home.incidents import Incident, Kind, Member, Notice
+from kizami.backend.incidents import Incident, Kind, Member, Notice
 
 _DEAD = frozenset({Kind.DEAD})
 _DYING = timedelta(minutes=10)  # so long may slots of before die, and be news, when a target answers again

@@ -15,11 +15,11 @@ from typing import Protocol
 from kizami.alerts.findings import Findings, collect
 from kizami.alerts.rules.conditions import WEEK_SECONDS, AlertCondition, NumberTest
 from kizami.alerts.seen import of_condition
+from kizami.backend.targets import KnownTarget
+from kizami.backend.values import Bucket
 from kizami.core.answers.numbers import Number, Total, plain_text
 from kizami.core.coverage import Span
 from kizami.core.slots import shift
-from kizami.home.targets import KnownTarget
-from kizami.home.values import Bucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _exact(number: Number | Total) -> Decimal:
 
 
 class CountTotals(Protocol):
-    """Where counts are: a home, or what a function on AWS has of its table."""
+    """Where counts are: a backend, or what a function on AWS has of its table."""
 
     def totals(self, spans: Mapping[str, Span]) -> Mapping[str, Bucket]:
         """The counts of each target's span drawn together; none of a target that has no records in it."""

@@ -1,4 +1,4 @@
-"""A look made of what a run of the reconciler has seen, for a home where nobody looks every 15 seconds (pure).
+"""A look made of what a run of the reconciler has seen, for a backend where nobody looks every 15 seconds (pure).
 
 A run on AWS sees of each target which of its newest settled slots are stored, why requests for it failed lately
 and what has died since the run before; the rest is the same as on one machine.
@@ -15,13 +15,13 @@ from kizami.alerts.rules.conditions import AlertCondition
 from kizami.alerts.rules.settings import AlertSettings
 from kizami.alerts.seen import Holes, Look, low_coverage
 from kizami.alerts.troubles import find_troubles
+from kizami.backend.health import DAY, SlotTally, TargetStatus
+from kizami.backend.incidents import TROUBLE, Member
+from kizami.backend.targets import KnownTarget
+from kizami.backend.values import Deaths, TargetTrouble
 from kizami.core.coverage import Completeness, Span, add_up, next_slot
 from kizami.core.reconcile import ReconcilePolicy
 from kizami.core.slots import shift
-from kizami.home.health import DAY, SlotTally, TargetStatus
-from kizami.home.incidents import TROUBLE, Member
-from kizami.home.targets import KnownTarget
-from kizami.home.values import Deaths, TargetTrouble
 
 # How much of a span of each target is stored, by name; one that could not be counted is left out.
 CountSlots = Callable[[Mapping[str, Span]], Mapping[str, Completeness]]

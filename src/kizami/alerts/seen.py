@@ -1,4 +1,4 @@
-"""What a look has seen, whichever home it was taken of, and what can be asked besides (pure)."""
+"""What a look has seen, whichever backend it was taken of, and what can be asked besides (pure)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Protocol
 
 from kizami.alerts.findings import AlertFinding, Findings
 from kizami.alerts.rules.conditions import AlertCondition
+from kizami.backend.health import SlotTally
+from kizami.backend.incidents import Member
+from kizami.backend.targets import KnownTarget
 from kizami.core.coverage import Completeness
-from kizami.home.health import SlotTally
-from kizami.home.incidents import Member
-from kizami.home.targets import KnownTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Holes:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was seen of a home at a moment."""
+    """What was seen of a backend at a moment."""
 
     now: datetime
     findings: Findings = field(default_factory=Findings)

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from kizami.alerts.messages import Message, Unfilled
 from kizami.alerts.notices import MessageState
 from kizami.alerts.words import WORDS, Words
+from kizami.backend.incidents import BACKEND, Kind, Member
 from kizami.core.access.failures import cause_in
 from kizami.core.coverage import Completeness
-from kizami.home.incidents import HOME, Kind, Member
 
 Clock = Callable[[datetime, datetime], str]  # writes an instant for a message of that moment
 _ABOUT_ITSELF = (Kind.DISK_FULL, Kind.QUEUE_STUCK)
@@ -68,8 +68,8 @@ def _recovery(message: Message, words: Words, clock: Clock) -> str:
 
 
 def _who(message: Message, words: Words) -> str:
-    first = message.members[0].name if message.members else HOME
-    name = words["home"] if first == HOME else first
+    first = message.members[0].name if message.members else BACKEND
+    name = words["backend"] if first == BACKEND else first
     if message.kinds == {Kind.AGGREGATION_FAILED}:
         name = words["company"].format(name=name)
     return name if message.targets < 2 else words["more"].format(name=name, count=message.targets - 1)
@@ -87,8 +87,8 @@ def _what(message: Message, words: Words) -> str:
     for kind in _ABOUT_ITSELF:
         if kind in message.kinds:
             return words[kind.value].format(detail=detail)
-    if message.members and message.members[0].name == HOME:
-        return words["home_late"].format(detail=detail)
+    if message.members and message.members[0].name == BACKEND:
+        return words["backend_late"].format(detail=detail)
     kind = next(each for each in (Kind.SILENT, Kind.LATE, Kind.DEAD, Kind.FAILS) if each in message.kinds)
     return words[kind.value]
 

@@ -1,4 +1,4 @@
-"""What is wrong with targets and with the home itself, from the figures that the page shows (pure)."""
+"""What is wrong with targets and with the backend itself, from the figures that the page shows (pure)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kizami.alerts.findings import AlertFinding, Findings, collect, topic_of
+from kizami.backend.health import TargetCondition, TargetStatus
+from kizami.backend.incidents import BACKEND, TROUBLE, Kind
+from kizami.backend.values import Deaths, Lateness, QueueDepth
 from kizami.core.slots import shift
-from kizami.home.health import TargetCondition, TargetStatus
-from kizami.home.incidents import HOME, TROUBLE, Kind
-from kizami.home.values import Deaths, Lateness, QueueDepth
 
 NO_LATENESS = Lateness(0, 0, 0, 0)
 STUCK_SECONDS = 300
@@ -94,22 +94,22 @@ def _first_slot(
     return max(target.first_slot, min(firsts))
 
 
-def find_home_troubles(
+def find_backend_troubles(
     queue: QueueDepth, lateness: Lateness, late_after_ms: int, is_storing: bool, machine: MachineTrouble
 ) -> Findings:
-    """What is wrong with the home itself, and with the companies of its batch."""
+    """What is wrong with the backend itself, and with the companies of its batch."""
     found = []
     if machine.disk_full is not None:
-        found.append(_of_home(Kind.DISK_FULL, machine.disk_full))
+        found.append(_of_backend(Kind.DISK_FULL, machine.disk_full))
     if queue.waiting and (queue.oldest_age_seconds or 0) > STUCK_SECONDS and not is_storing:
-        found.append(_of_home(Kind.QUEUE_STUCK, detail=f"{queue.waiting}"))
+        found.append(_of_backend(Kind.QUEUE_STUCK, detail=f"{queue.waiting}"))
     if lateness.polls >= LEAST_POLLS and lateness.p50_ms > late_after_ms:
-        found.append(_of_home(Kind.LATE, detail=f"{lateness.p50_ms / 1000:.1f} s"))
+        found.append(_of_backend(Kind.LATE, detail=f"{lateness.p50_ms / 1000:.1f} s"))
     for company, reason in machine.failed_companies.items():
         failed = Kind.AGGREGATION_FAILED
         found.append(AlertFinding(failed.value, topic_of(reason), company, frozenset({failed}), reason))
     return collect(found)
 
 
-def _of_home(kind: Kind, cause: str = "", detail: str = "") -> AlertFinding:
-    return AlertFinding(kind.value, "", HOME, frozenset({kind}), cause, detail)
+def _of_backend(kind: Kind, cause: str = "", detail: str = "") -> AlertFinding:
+    return AlertFinding(kind.value, "", BACKEND, frozenset({kind}), cause, detail)

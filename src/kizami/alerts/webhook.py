@@ -13,9 +13,9 @@ from typing import Any
 
 from kizami.alerts.messages import Message
 from kizami.alerts.texts import Text
+from kizami.backend.health import SlotTally
 from kizami.core.coverage import Completeness
 from kizami.core.slots import format_second
-from kizami.home.health import SlotTally
 
 VERSION = 1
 _PREFIX = "whsec_"

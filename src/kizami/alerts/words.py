@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from kizami.home.incidents import Kind
+from kizami.backend.incidents import Kind
 
 Words = Mapping[str, str]
 
 _ENGLISH = {
-    "home": "kizami",
+    "backend": "kizami",
     "company": "company {name}",
     "more": "{name} and {count} more",
     "since": "{who}: {what} since {time}",
@@ -36,14 +36,14 @@ _ENGLISH = {
     Kind.SILENT.value: "no record in the last minute",
     Kind.LATE.value: "records come late",
     Kind.DEAD.value: "slots have died",
-    "home_late": "requests leave late, half of them by more than {detail}",
+    "backend_late": "requests leave late, half of them by more than {detail}",
     Kind.DISK_FULL.value: "the disk is full",
     Kind.QUEUE_STUCK.value: "the queue does not move ({detail} waiting)",
     Kind.AGGREGATION_FAILED.value: "aggregation failed",
 }
 
 _JAPANESE = {
-    "home": "kizami",
+    "backend": "kizami",
     "company": "会社 {name}",
     "more": "{name} ほか {count} 件",
     "since": "{who}: {what}（{time} から）",
@@ -69,7 +69,7 @@ _JAPANESE = {
     Kind.SILENT.value: "直近 1 分間に記録がありません",
     Kind.LATE.value: "記録が遅れています",
     Kind.DEAD.value: "スロットがデッドレターになりました",
-    "home_late": "リクエストの送信が遅れています（半数が {detail} 以上の遅れ）",
+    "backend_late": "リクエストの送信が遅れています（半数が {detail} 以上の遅れ）",
     Kind.DISK_FULL.value: "ディスクがいっぱいです",
     Kind.QUEUE_STUCK.value: "キューが動いていません（待ち {detail} 件）",
     Kind.AGGREGATION_FAILED.value: "集計に失敗しました",

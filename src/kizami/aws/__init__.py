@@ -1,4 +1,4 @@
-"""The home on AWS: the functions, what they keep and call, and the port over a deployed stack.
+"""The backend on AWS: the functions, what they keep and call, and the port over a deployed stack.
 
     EventBridge, each minute ─▶ sender ─▶ store/sqs_queue ─▶ SQS ─▶ collector
     collector ─▶ client/polled_api ─▶ the API; its answer ─▶ collector ─▶ store/metric_table ─▶ DynamoDB
@@ -10,7 +10,7 @@ What a function is told: settings and aggregation_settings (by the environment),
 invocation (how much time is left). store/ is what is kept, client/ the calls. kizami/cdk/ deploys all of it.
 
     reconciler ─▶ alerts/ (incidents, who is told of them)
-    home   the port kizami/home/port.py over a deployed stack, for cli/ and web/; places says where that is,
+    backend   the port kizami/backend/port.py over a deployed stack, for cli/ and web/; places says where that is,
            queue_worker who collects, known_targets since when which slots are expected
     costs/ what a month of it comes to
     history/ records that do not stay for ever: when they go, and the totals of their hours that remain

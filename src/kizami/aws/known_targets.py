@@ -14,6 +14,8 @@ from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.aws.store.slot_cache import SlotCache
 from kizami.aws.store.stored_slots import StoredSlots
 from kizami.aws.store.table_slots import TableSlots
+from kizami.backend.targets import LONGEST_SPREAD_SECONDS, KnownTarget, Pace, Polling
+from kizami.backend.values import DeadLetter
 from kizami.core.config import Config
 from kizami.core.coverage import Span, due_span
 from kizami.core.epoch import EPOCH
@@ -21,8 +23,6 @@ from kizami.core.messages import ScheduleMessage
 from kizami.core.ports import Clock
 from kizami.core.slots import shift
 from kizami.core.targets.target import Target, Timed
-from kizami.home.targets import LONGEST_SPREAD_SECONDS, KnownTarget, Pace, Polling
-from kizami.home.values import DeadLetter
 
 # The rule fires at any second of the minute, and all its slots are that much behind; the functions need more.
 ON_AWS = Pace(settling_seconds=75, late_after_ms=75_000)

@@ -1,7 +1,7 @@
 """The command line.
 
-`kizami VERB` ─▶ main (early_signals first) ─▶ verbs/ (one module a verb) ─▶ homes (--backend local or aws)
-    ─▶ local/ or aws/, behind home/ ─▶ terminal/ (how it is shown) ─▶ exit_codes
+`kizami VERB` ─▶ main (early_signals first) ─▶ verbs/ (one module a verb) ─▶ backends (--backend local or aws)
+    ─▶ local/ or aws/, behind backend/ ─▶ terminal/ (how it is shown) ─▶ exit_codes
 
 options         what verbs share: --config, --database      ranges   --from, --to, --last
 shown_zone      --tz: the zone that times are shown and read in

@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
+from kizami.backend.figures.edges import Every, parse_every
+from kizami.backend.figures.report import FigureQuestion
+from kizami.backend.figures.summary import Aggregate
 from kizami.cli.ranges import TimeRange
 from kizami.cli.shown_zone import shown_zone
 from kizami.core.slots import Window, shift
-from kizami.home.figures.edges import Every, parse_every
-from kizami.home.figures.report import FigureQuestion
-from kizami.home.figures.summary import Aggregate
 
 _STRETCHES = 24  # that are shown if no range is named
 

@@ -6,24 +6,24 @@ from collections.abc import Collection, Iterable, Sequence
 
 import click
 
-from kizami.cli.homes import HomeOptions
+from kizami.backend.figures.selection import targets_meant
+from kizami.backend.port import Backend
+from kizami.backend.targets import KnownTarget
+from kizami.cli.backends import BackendOptions
 from kizami.cli.options import Decorator
 from kizami.core.errors import InvalidInput, KizamiError
 from kizami.core.slots import shorten
 from kizami.core.targets.unknown_names import near_names
-from kizami.home.figures.selection import targets_meant
-from kizami.home.port import Home
-from kizami.home.targets import KnownTarget
 from kizami.platform.config_file import DEFAULT_DATABASE
 
 
 def _complete(context: click.Context, argument: click.Parameter, incomplete: str) -> list[str]:
     if context.params.get("backend") == "aws":
         return []  # nobody waits for a network while typing
-    options = HomeOptions(context.params.get("config"), context.params.get("database") or DEFAULT_DATABASE)
+    options = BackendOptions(context.params.get("config"), context.params.get("database") or DEFAULT_DATABASE)
     try:
-        with options.opened(quiet=True) as home:
-            return [name for name in home.names() if name.startswith(incomplete)]
+        with options.opened(quiet=True) as backend:
+            return [name for name in backend.names() if name.startswith(incomplete)]
     except KizamiError:
         return []  # nothing to suggest; the verb itself will say why
 
@@ -36,23 +36,23 @@ some_metrics_argument: Decorator = click.argument(
 metrics_argument: Decorator = click.argument("metrics", metavar="[METRIC]...", nargs=-1, shell_complete=_complete)
 
 
-def find_targets(home: Home, names: Sequence[str]) -> list[KnownTarget]:
+def find_targets(backend: Backend, names: Sequence[str]) -> list[KnownTarget]:
     """The targets that names and patterns mean; InvalidInput with those that are near or known for one of none."""
-    targets, unknown = targets_meant(home, names)
+    targets, unknown = targets_meant(backend, names)
     for name in unknown:
-        raise InvalidInput("METRIC", f"{shorten(name)} is not known here; {suggestion(name, home.names())}")
+        raise InvalidInput("METRIC", f"{shorten(name)} is not known here; {suggestion(name, backend.names())}")
     return targets
 
 
-def chosen_targets(home: Home, names: Sequence[str]) -> dict[str, KnownTarget]:
+def chosen_targets(backend: Backend, names: Sequence[str]) -> dict[str, KnownTarget]:
     """The targets that the names mean, or all that are being polled if none is named."""
-    targets = find_targets(home, names) if names else [target for target in home.targets() if target.is_on]
+    targets = find_targets(backend, names) if names else [target for target in backend.targets() if target.is_on]
     return {target.name: target for target in targets}
 
 
-def require_known(home: Home, name: str) -> str:
+def require_known(backend: Backend, name: str) -> str:
     """`name` if there is a metric of that name."""
-    known = home.names()
+    known = backend.names()
     if name in known:
         return name
     raise InvalidInput("METRIC", f"{shorten(name)} is not known here; {suggestion(name, known)}")

@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 
+from kizami.backend.times.asked import Moment, read_bounds
+from kizami.backend.times.zones import zoned_text
 from kizami.cli.options import Decorator
 from kizami.cli.shown_zone import asked_moment, tz_option
 from kizami.core.errors import InvalidInput
 from kizami.core.slots import shift
-from kizami.home.times.asked import Moment, read_bounds
-from kizami.home.times.zones import zoned_text
 
 # All time, which is what a verb without a default range is about.
 _FEWEST_SLOTS = 12

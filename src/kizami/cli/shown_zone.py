@@ -7,9 +7,9 @@ from datetime import UTC, tzinfo
 import click
 from click.core import ParameterSource
 
+from kizami.backend.times.asked import Moment, RangeNames
+from kizami.backend.times.zones import read_zone
 from kizami.cli.options import Decorator
-from kizami.home.times.asked import Moment, RangeNames
-from kizami.home.times.zones import read_zone
 from kizami.platform.clock import SystemClock
 
 _KEY = "kizami.zone"

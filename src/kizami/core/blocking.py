@@ -135,7 +135,7 @@ def reserved(trouble: Trouble, now: datetime) -> Trouble:
 
 
 def may_probe(trouble: Trouble, now: datetime, *, recent: bool) -> bool:
-    """Whether a slot may be the probe, where a home cannot choose: it is its turn, or the others do not come."""
+    """Return True if a slot may be the probe: it is its turn, or the others do not come."""
     if trouble.next_probe is None or not trouble.is_due(now):
         return False
     is_its_turn = recent == (trouble.turn is Turn.NEWEST)

@@ -1,4 +1,4 @@
-"""The targets as a home tells them: what its database knows, what its file lists, and what is paused."""
+"""The targets as a backend tells them: what its database knows, what its file lists, and what is paused."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from kizami.backend.targets import KnownTarget, Polling
 from kizami.core.slots import shift
 from kizami.core.targets.target import Target
-from kizami.home.targets import KnownTarget, Polling
 from kizami.local.store.metrics import KnownMetric
 
 
 @dataclass(frozen=True, slots=True)
 class TargetSources:
-    """Where a home's targets come from; `listed` is None without a configuration file."""
+    """Where a backend's targets come from; `listed` is None without a configuration file."""
 
     metrics: Mapping[str, KnownMetric]
     listed: Mapping[str, Target] | None

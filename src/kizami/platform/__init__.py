@@ -1,4 +1,4 @@
-"""What is needed of the machine that kizami runs on, whichever home it is.
+"""What is needed of the machine that kizami runs on, whichever backend it is.
 
 --config, $KIZAMI_CONFIG, ./kizami.toml ─▶ config_file ─▶ core/config
 the file is saved, or SIGHUP ─▶ config_watch ─▶ config_file again ─▶ the engine

@@ -14,22 +14,22 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from kizami.backend.chart import MAX_RANGE_SECONDS
+from kizami.backend.health import DAY
+from kizami.backend.port import Backend
+from kizami.backend.repair import Repair, carry_out, plan_gap_repair, plan_repair, repair_json
+from kizami.backend.snapshot import find_gaps_in, find_gaps_of_day
+from kizami.backend.targets import KnownTarget
+from kizami.backend.values import DeadLetter
+from kizami.backend.wire import incident_json
 from kizami.core.backfill import left_out_words
 from kizami.core.coverage import count_slots
 from kizami.core.errors import InvalidInput, KizamiError
 from kizami.core.messages import load_json
 from kizami.core.ports import Clock
 from kizami.core.slots import Window, floor_to_second, floor_to_slot, format_second, parse_instant, shift, shorten
-from kizami.home.chart import MAX_RANGE_SECONDS
-from kizami.home.health import DAY
-from kizami.home.port import Home
-from kizami.home.repair import Repair, carry_out, plan_gap_repair, plan_repair, repair_json
-from kizami.home.snapshot import find_gaps_in, find_gaps_of_day
-from kizami.home.targets import KnownTarget
-from kizami.home.values import DeadLetter
-from kizami.home.wire import incident_json
 from kizami.web.api_lists import LISTED_MEMBERS, require_target
-from kizami.web.home_threads import HomeThreads
+from kizami.web.backend_threads import BackendThreads
 from kizami.web.live import NEWCOMER_SECONDS, Live, Scene, look_at, page_data
 from kizami.web.view.address import read_view
 from kizami.web.view.words import choose_language
@@ -44,7 +44,7 @@ MAX_PAGE = 16_000
 MAX_SILENCE_MINUTES = 31 * 1440
 
 Body = Mapping[str, Any]
-Act = Callable[[Home, Body, datetime], dict[str, Any]]
+Act = Callable[[Backend, Body, datetime], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,10 @@ class ActingPage:
 
     scene: Scene
 
-    def after(self, home: Home, watch: Watch, now: datetime, good_for: float) -> dict[str, Any] | None:
+    def after(self, backend: Backend, watch: Watch, now: datetime, good_for: float) -> dict[str, Any] | None:
         """The page with the change; None if it cannot be read, which the live updates report."""
         try:
-            shown = look_at(watch, home, [self.scene], now, good_for)[self.scene]
+            shown = look_at(watch, backend, [self.scene], now, good_for)[self.scene]
         except KizamiError:
             return None
         if isinstance(shown, InvalidInput):
@@ -67,7 +67,7 @@ class ActingPage:
         return page_data(shown, None, in_language(columns, self.scene.language))
 
 
-def action_routes(home_threads: HomeThreads, clock: Clock, watch: Watch, live: Live) -> list[BaseRoute]:
+def action_routes(backend_threads: BackendThreads, clock: Clock, watch: Watch, live: Live) -> list[BaseRoute]:
     """The acting half of `/api/v1`."""
     actions: dict[str, tuple[Act, frozenset[str]]] = {
         "backfill": (
@@ -86,13 +86,13 @@ def action_routes(home_threads: HomeThreads, clock: Clock, watch: Watch, live: L
         "incidents/unsilence": (unsilence, frozenset({"incident", "by"})),
     }
     return [
-        Route(f"/api/v1/{path}", partial(_act, home_threads, clock, watch, live, act, known), methods=["POST"])
+        Route(f"/api/v1/{path}", partial(_act, backend_threads, clock, watch, live, act, known), methods=["POST"])
         for path, (act, known) in actions.items()
     ]
 
 
 async def _act(
-    home_threads: HomeThreads,
+    backend_threads: BackendThreads,
     clock: Clock,
     watch: Watch,
     live: Live,
@@ -104,8 +104,8 @@ async def _act(
     page, body = _read_page(request), await _read_body(request, known)
     is_dry = body.get("dryRun") is True
 
-    def answer(home: Home) -> dict[str, Any]:
-        done = act(home, body, clock.now())
+    def answer(backend: Backend) -> dict[str, Any]:
+        done = act(backend, body, clock.now())
         if is_dry:
             return done
         if act in _OF_INCIDENTS:  # which change nothing else: figures of thousands of targets take long to read
@@ -113,9 +113,9 @@ async def _act(
         else:
             watch.forget()
         good_for = NEWCOMER_SECONDS if act in _OF_INCIDENTS else 0.0
-        return done | ({"page": page.after(home, watch, clock.now(), good_for)} if page else {})
+        return done | ({"page": page.after(backend, watch, clock.now(), good_for)} if page else {})
 
-    done = await home_threads.ask(answer)
+    done = await backend_threads.ask(answer)
     if not is_dry:
         live.hurry(page.scene if page else None)
     return JSONResponse(done)
@@ -149,22 +149,22 @@ async def _read_body(request: Request, known: frozenset[str]) -> Body:
     return body
 
 
-def backfill(home: Home, body: Body, now: datetime, *, orders: Orders | None = None) -> dict[str, Any]:
+def backfill(backend: Backend, body: Body, now: datetime, *, orders: Orders | None = None) -> dict[str, Any]:
     """Ask again for named slots, for a range, or for all gaps of the last day or of a range; a dry run only tells.
 
     Whoever has seen a dry run orders what it told with its `asOf`: what has become missing since is left alone.
     """
     all_gaps, as_of = _flag(body, "allGaps"), _as_of(body, now)
     _refuse_beside("allGaps" if all_gaps else "slots", body, {"slots"} if all_gaps else {"slots", "from", "to"})
-    repair = _plan_all_gaps(home, body, as_of) if all_gaps else _plan_named(home, body, as_of)
+    repair = _plan_all_gaps(backend, body, as_of) if all_gaps else _plan_named(backend, body, as_of)
     if _flag(body, "dryRun"):
         return repair_json(repair, as_of, None, None)
     if orders is not None and (repair.missing_slots or repair.dead):
-        orders.place(home, repair, now)
-    return repair_json(repair, as_of, *carry_out(home, repair))
+        orders.place(backend, repair, now)
+    return repair_json(repair, as_of, *carry_out(backend, repair))
 
 
-def dismiss(home: Home, body: Body, now: datetime, *, orders: Orders) -> dict[str, Any]:
+def dismiss(backend: Backend, body: Body, now: datetime, *, orders: Orders) -> dict[str, Any]:
     """Somebody has seen how a backfill ended."""
     number = body.get("order")
     if not isinstance(number, int) or isinstance(number, bool):
@@ -181,11 +181,11 @@ def _as_of(body: Body, now: datetime) -> datetime:
     return as_of
 
 
-def _plan_all_gaps(home: Home, body: Body, now: datetime) -> Repair:
-    targets = home.targets() if "metric" not in body else [_target(home, body)]
+def _plan_all_gaps(backend: Backend, body: Body, now: datetime) -> Repair:
+    targets = backend.targets() if "metric" not in body else [_target(backend, body)]
     if "from" not in body and "to" not in body:
-        return plan_gap_repair(targets, find_gaps_of_day(home, targets, now))
-    gaps = find_gaps_in(home, targets, _range(body), now)
+        return plan_gap_repair(targets, find_gaps_of_day(backend, targets, now))
+    gaps = find_gaps_in(backend, targets, _range(body), now)
     if (slots := count_slots(found.gap for found in gaps)) > MAX_ALL_SLOTS:
         raise InvalidInput(
             "from", f"lacks {slots:,} slots; order at most {MAX_ALL_SLOTS:,} at once: a shorter range"
@@ -193,8 +193,8 @@ def _plan_all_gaps(home: Home, body: Body, now: datetime) -> Repair:
     return plan_gap_repair(targets, gaps)
 
 
-def _plan_named(home: Home, body: Body, now: datetime) -> Repair:
-    target = _target(home, body)
+def _plan_named(backend: Backend, body: Body, now: datetime) -> Repair:
+    target = _target(backend, body)
     if not target.is_on:
         raise InvalidInput("metric", f"{shorten(target.name)} is not polled now: nobody would ask for them")
     if not target.backfill:
@@ -202,21 +202,21 @@ def _plan_named(home: Home, body: Body, now: datetime) -> Repair:
     slots = set(_slots(body, target)) if "slots" in body else None
     window = _window(body, target) if slots is None else _around(slots, target)
     target.require_kept(window.start, "from" if slots is None else "slots")
-    return plan_repair(home, target, window, slots, now)
+    return plan_repair(backend, target, window, slots, now)
 
 
-def redrive(home: Home, body: Body, now: datetime, *, orders: Orders | None = None) -> dict[str, Any]:
+def redrive(backend: Backend, body: Body, now: datetime, *, orders: Orders | None = None) -> dict[str, Any]:
     """Put dead letters back on the queue: those of named slots of a target, or all of it or of everything, or
     those of a range and a reason."""
     if _flag(body, "all") or "from" in body:
         _refuse_beside("all" if "all" in body else "from", body, {"slots"})
-        metric = _target(home, body).name if "metric" in body else None
-        letters = _wanted_letters(home.dead_letters(metric, -1), body)
+        metric = _target(backend, body).name if "metric" in body else None
+        letters = _wanted_letters(backend.dead_letters(metric, -1), body)
     else:
-        letters = _named_letters(home, _target(home, body), body)
+        letters = _named_letters(backend, _target(backend, body), body)
     if orders is not None and letters:
-        orders.place(home, Repair(dead=letters), now)
-    redriven = home.redrive(letters)
+        orders.place(backend, Repair(dead=letters), now)
+    redriven = backend.redrive(letters)
     return {"redriven": redriven, "kept": len(letters) - redriven}
 
 
@@ -227,44 +227,44 @@ def _wanted_letters(letters: list[DeadLetter], body: Body) -> list[DeadLetter]:
     return [letter for letter in found if body.get("reason", letter.reason) == letter.reason]
 
 
-def _named_letters(home: Home, target: KnownTarget, body: Body) -> list[DeadLetter]:
+def _named_letters(backend: Backend, target: KnownTarget, body: Body) -> list[DeadLetter]:
     slots = set(_slots(body, target))
     window = _around(slots, target)
-    letters = home.slot_details(target.name, window.start, window.end).dead
+    letters = backend.slot_details(target.name, window.start, window.end).dead
     return [letter for letter in letters if letter.slot in slots]
 
 
-def pause(home: Home, body: Body, now: datetime) -> dict[str, Any]:
+def pause(backend: Backend, body: Body, now: datetime) -> dict[str, Any]:
     """Poll a target no more until it is resumed."""
-    target = _target(home, body)
-    home.pause(target.name)
+    target = _target(backend, body)
+    backend.pause(target.name)
     return {"metric": target.name, "paused": True}
 
 
-def resume(home: Home, body: Body, now: datetime) -> dict[str, Any]:
+def resume(backend: Backend, body: Body, now: datetime) -> dict[str, Any]:
     """Poll a target again."""
-    target = _target(home, body)
-    home.resume(target.name)
+    target = _target(backend, body)
+    backend.resume(target.name)
     return {"metric": target.name, "paused": False}
 
 
-def acknowledge(home: Home, body: Body, now: datetime) -> dict[str, Any]:
+def acknowledge(backend: Backend, body: Body, now: datetime) -> dict[str, Any]:
     """Take an incident on: nobody is told of it any more until it is over."""
-    return incident_json(home.incident_log.acknowledge(_incident(body), _by(body)), LISTED_MEMBERS)
+    return incident_json(backend.incident_log.acknowledge(_incident(body), _by(body)), LISTED_MEMBERS)
 
 
-def silence(home: Home, body: Body, now: datetime) -> dict[str, Any]:
+def silence(backend: Backend, body: Body, now: datetime) -> dict[str, Any]:
     """Keep quiet about an incident for some minutes."""
     minutes = body.get("minutes")
     if isinstance(minutes, bool) or not isinstance(minutes, int) or not 1 <= minutes <= MAX_SILENCE_MINUTES:
         raise InvalidInput("minutes", f"must be a whole number from 1 to {MAX_SILENCE_MINUTES}")
     until = shift(floor_to_second(now), 60 * minutes)
-    return incident_json(home.incident_log.silence(_incident(body), until, _by(body)), LISTED_MEMBERS)
+    return incident_json(backend.incident_log.silence(_incident(body), until, _by(body)), LISTED_MEMBERS)
 
 
-def unsilence(home: Home, body: Body, now: datetime) -> dict[str, Any]:
+def unsilence(backend: Backend, body: Body, now: datetime) -> dict[str, Any]:
     """End the silence about an incident."""
-    return incident_json(home.incident_log.unsilence(_incident(body), _by(body)), LISTED_MEMBERS)
+    return incident_json(backend.incident_log.unsilence(_incident(body), _by(body)), LISTED_MEMBERS)
 
 
 _OF_INCIDENTS = (acknowledge, silence, unsilence)
@@ -290,11 +290,11 @@ def _refuse_beside(name: str, body: Body, others: set[str]) -> None:
         raise InvalidInput(other, f"does not go together with {name}; leave one of them out")
 
 
-def _target(home: Home, body: Body) -> KnownTarget:
+def _target(backend: Backend, body: Body) -> KnownTarget:
     metric = body.get("metric")
     if not isinstance(metric, str):
         raise InvalidInput("metric", "must be the name of a target")
-    return require_target(home, metric)
+    return require_target(backend, metric)
 
 
 def _window(body: Body, target: KnownTarget) -> Window:

@@ -14,15 +14,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from kizami.backend.port import Backend
 from kizami.core.errors import KizamiError
 from kizami.core.ports import Clock
-from kizami.home.port import Home
 from kizami.platform.clock import SystemClock
 from kizami.web.actions import action_routes
 from kizami.web.api import api_routes, chart_routes
+from kizami.web.backend_threads import BackendThreads
 from kizami.web.event_stream import live_routes
 from kizami.web.figures.routes import figure_routes
-from kizami.web.home_threads import HomeThreads
 from kizami.web.live import TICK_SECONDS, Live
 from kizami.web.monitoring import metrics_routes, readiness_routes
 from kizami.web.pages import page_routes
@@ -43,16 +43,16 @@ WARM_SECONDS = 60.0
 
 
 def dashboard(
-    open_home: Callable[[], Home],
+    open_backend: Callable[[], Backend],
     access: Access | None = None,
     clock: Clock | None = None,
     look_seconds: float = TICK_SECONDS,
 ) -> Starlette:
-    """The ASGI application over the home that `open_home` opens; open pages look every `look_seconds`."""
+    """The ASGI application over the backend that `open_backend` opens; open pages look every `look_seconds`."""
     access, clock = access or Access(), clock or SystemClock()
-    home_threads, programs_desk = HomeThreads(open_home), HomeThreads(open_home, PROGRAMS_THREADS)
+    backend_threads, programs_desk = BackendThreads(open_backend), BackendThreads(open_backend, PROGRAMS_THREADS)
     watch = Watch()
-    live = Live(home_threads, clock, look_seconds, watch)
+    live = Live(backend_threads, clock, look_seconds, watch)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -63,11 +63,11 @@ def dashboard(
         for task in filter(None, (compiling, warm)):
             task.cancel()
         await live.close()
-        home_threads.close()
+        backend_threads.close()
         programs_desk.close()
 
     application = Starlette(
-        routes=_routes(home_threads, programs_desk, clock, access, live, watch),
+        routes=_routes(backend_threads, programs_desk, clock, access, live, watch),
         middleware=[Middleware(Guard, access=access)],
         exception_handlers={
             ClientDisconnect: _answer_nobody,
@@ -83,14 +83,19 @@ def dashboard(
 
 
 def _routes(
-    home_threads: HomeThreads, programs_desk: HomeThreads, clock: Clock, access: Access, live: Live, watch: Watch
+    backend_threads: BackendThreads,
+    programs_desk: BackendThreads,
+    clock: Clock,
+    access: Access,
+    live: Live,
+    watch: Watch,
 ) -> list[BaseRoute]:
     return [
-        *page_routes(home_threads, clock, access, watch),
-        *chart_routes(home_threads, clock, watch),
-        *action_routes(home_threads, clock, watch, live),
+        *page_routes(backend_threads, clock, access, watch),
+        *chart_routes(backend_threads, clock, watch),
+        *action_routes(backend_threads, clock, watch, live),
         *live_routes(live),
-        *readiness_routes(home_threads, clock),
+        *readiness_routes(backend_threads, clock),
         *api_routes(programs_desk, clock),
         *figure_routes(programs_desk, clock),
         *prometheus_routes(programs_desk, clock),

@@ -1,4 +1,4 @@
-"""Live updates: one poller looks at the home and tells every open page, by server-sent events, what has changed.
+"""Live updates: one poller reads the backend and sends every open page what has changed (server-sent events).
 
 While no page is open nothing is asked. Pages that show the same are looked at, rendered and written once. A page
 that does not keep up is let go; its browser connects again.
@@ -19,10 +19,10 @@ from functools import cached_property
 from math import inf
 from typing import Any
 
+from kizami.backend.port import Backend
 from kizami.core.errors import InvalidInput, KizamiError
 from kizami.core.ports import Clock
-from kizami.home.port import Home
-from kizami.web.home_threads import HomeThreads
+from kizami.web.backend_threads import BackendThreads
 from kizami.web.problems import detail_of
 from kizami.web.view.address import View
 from kizami.web.view.render import Parts, render_parts
@@ -34,7 +34,7 @@ from kizami.web.wall.watch import Watch
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 1.0
-# Looking may take a tenth of the time: a large home is looked at less often.
+# Looking may take a tenth of the time: a large backend is looked at less often.
 REST_FOR_WORK = 9
 # However often browsers connect anew.
 MIN_TICK_SECONDS = 0.2
@@ -88,12 +88,12 @@ class Live:
 
     def __init__(
         self,
-        home_threads: HomeThreads,
+        backend_threads: BackendThreads,
         clock: Clock,
         tick_seconds: float = TICK_SECONDS,
         watch: Watch | None = None,
     ) -> None:
-        self._home_threads = home_threads
+        self._backend_threads = backend_threads
         self._clock = clock
         self._tick_seconds = tick_seconds
         self._watch = watch or Watch()
@@ -150,7 +150,7 @@ class Live:
         while not self._is_closed:
             if not self._subscribers:
                 with suppress(Exception):  # whoever opens a page is told of it there
-                    await self._home_threads.ask(lambda home: self._watch.look(home, self._clock.now()))
+                    await self._backend_threads.ask(lambda backend: self._watch.look(backend, self._clock.now()))
                 await self._renew()
             await asyncio.sleep(seconds)
 
@@ -167,7 +167,7 @@ class Live:
     async def _renew(self) -> None:
         """Beside the looks, which tell what was kept meanwhile; they also tell of trouble."""
         with suppress(Exception):
-            await self._home_threads.ask(lambda home: self._watch.renew(home, self._clock.now()))
+            await self._backend_threads.ask(lambda backend: self._watch.renew(backend, self._clock.now()))
 
     async def _poll(self) -> None:
         while self._subscribers:
@@ -188,8 +188,8 @@ class Live:
         # Who has just got a page need not wait for a new look: a moment later there is one anyway.
         good_for = NEWCOMER_SECONDS if any(each.is_new for each in self._subscribers) else 0.0
         try:
-            shown = await self._home_threads.ask(
-                lambda home: look_at(self._watch, home, scenes, self._clock.now(), good_for)
+            shown = await self._backend_threads.ask(
+                lambda backend: look_at(self._watch, backend, scenes, self._clock.now(), good_for)
             )
         except KizamiError as error:
             self._told = {}  # whoever was told of trouble is told everything when it is over
@@ -244,17 +244,17 @@ class Live:
 
 
 def look_at(
-    watch: Watch, home: Home, scenes: Iterable[Scene], now: datetime, good_for: float
+    watch: Watch, backend: Backend, scenes: Iterable[Scene], now: datetime, good_for: float
 ) -> dict[Scene, Shown | InvalidInput]:
     """How each scene looks now; one snapshot serves them all."""
-    snapshot, orders = watch.look(home, now, good_for), watch.orders.look(home, now)
+    snapshot, orders = watch.look(backend, now, good_for), watch.orders.look(backend, now)
     screens: dict[View, Screen | InvalidInput] = {}
     shown: dict[Scene, Shown | InvalidInput] = {}
     for scene in scenes:
         if scene.view not in screens:
             try:
-                news = watch.incidents.look(home, now, told_of(snapshot, scene.view.metric))
-                screens[scene.view] = look(home, scene.view, snapshot, orders, news)
+                news = watch.incidents.look(backend, now, told_of(snapshot, scene.view.metric))
+                screens[scene.view] = look(backend, scene.view, snapshot, orders, news)
             except InvalidInput as error:
                 screens[scene.view] = error
         screen = screens[scene.view]
@@ -288,7 +288,7 @@ def page_data(shown: Shown, told: Shown | None, wall: dict[str, Any]) -> dict[st
 
 
 def trouble_event(error: Exception) -> Event:
-    """That the home cannot be looked at, and why."""
+    """That the backend cannot be looked at, and why."""
     return _event("trouble", {"detail": detail_of(error)})
 
 

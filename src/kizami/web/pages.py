@@ -11,10 +11,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from kizami.backend.port import Backend
 from kizami.core.errors import KizamiError
 from kizami.core.ports import Clock
-from kizami.home.port import Home
-from kizami.web.home_threads import HomeThreads
+from kizami.web.backend_threads import BackendThreads
 from kizami.web.problems import detail_of, status_of
 from kizami.web.security import PAGES, SESSION_COOKIE, TLS_SESSION_COOKIE, Access, client_of, is_over_tls
 from kizami.web.view.address import View, read_view
@@ -31,19 +31,19 @@ GOOD_FOR_SECONDS = 2.0
 FIRST_DAY = timedelta(hours=25)
 
 
-def page_routes(home_threads: HomeThreads, clock: Clock, access: Access, watch: Watch) -> list[BaseRoute]:
+def page_routes(backend_threads: BackendThreads, clock: Clock, access: Access, watch: Watch) -> list[BaseRoute]:
     """The routes that answer with HTML."""
-    page = partial(_page, home_threads, clock, access, watch)
+    page = partial(_page, backend_threads, clock, access, watch)
     return [
         Route("/", page),
         Route("/targets/{metric:path}", page),
-        Route("/calendar", partial(_calendar, home_threads, clock, access, watch)),
+        Route("/calendar", partial(_calendar, backend_threads, clock, access, watch)),
         Route("/login", partial(_login, access), methods=["POST"]),
     ]
 
 
 async def _page(
-    home_threads: HomeThreads, clock: Clock, access: Access, watch: Watch, request: Request
+    backend_threads: BackendThreads, clock: Clock, access: Access, watch: Watch, request: Request
 ) -> Response:
     if early := _answer_early(access, request):
         return early
@@ -52,7 +52,7 @@ async def _page(
         view = read_view({**request.query_params, **request.path_params})
         if "metric" in request.query_params:  # as addresses were when there was one page
             return RedirectResponse(view.url(), 308)
-        screen = await home_threads.ask(partial(see, view=view, clock=clock, watch=watch))
+        screen = await backend_threads.ask(partial(see, view=view, clock=clock, watch=watch))
         if only := _only_target(screen):
             return RedirectResponse(view.url(metric=only), 307)
         reads_only = not access.may_act(request.headers)
@@ -70,23 +70,23 @@ def _only_target(screen: Screen) -> str | None:
 
 
 async def _calendar(
-    home_threads: HomeThreads, clock: Clock, access: Access, watch: Watch, request: Request
+    backend_threads: BackendThreads, clock: Clock, access: Access, watch: Watch, request: Request
 ) -> Response:
     if early := _answer_early(access, request):
         return early
     words, theme = words_for(request), theme_of(request)
 
-    def look_at(home: Home) -> tuple[list[Order], datetime | None, bool]:
+    def look_at(backend: Backend) -> tuple[list[Order], datetime | None, bool]:
         now = clock.now()
-        since = home.counted_since(now)
-        first_slots = [target.first_slot for target in home.targets(recent=True)]
+        since = backend.counted_since(now)
+        first_slots = [target.first_slot for target in backend.targets(recent=True)]
         first = (
             max(min(first_slots), since + FIRST_DAY) if since and first_slots else min(first_slots, default=None)
         )
-        return watch.orders.look(home, now), first, since is not None
+        return watch.orders.look(backend, now), first, since is not None
 
     try:
-        orders, first_slot, is_cut = await home_threads.ask(look_at)
+        orders, first_slot, is_cut = await backend_threads.ask(look_at)
     except KizamiError as error:
         return HTMLResponse(render("error.html", words, theme, detail=detail_of(error)), status_of(error))
     reads_only = not access.may_act(request.headers)
@@ -101,12 +101,12 @@ def _answer_early(access: Access, request: Request) -> Response | None:
     return _remember_language(request) if request.query_params.get("lang") in LANGUAGES else None
 
 
-def see(home: Home, view: View, clock: Clock, watch: Watch) -> Screen:
+def see(backend: Backend, view: View, clock: Clock, watch: Watch) -> Screen:
     """What a view shows now."""
     now = clock.now()
-    snapshot, orders = watch.look(home, now, GOOD_FOR_SECONDS), watch.orders.look(home, now)
-    news = watch.incidents.look(home, now, told_of(snapshot, view.metric))
-    return look(home, view, snapshot, orders, news, opens=True)
+    snapshot, orders = watch.look(backend, now, GOOD_FOR_SECONDS), watch.orders.look(backend, now)
+    news = watch.incidents.look(backend, now, told_of(snapshot, view.metric))
+    return look(backend, view, snapshot, orders, news, opens=True)
 
 
 async def _login(access: Access, request: Request) -> Response:

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from dataclasses import dataclass
 from typing import Any
 
+from kizami.backend.columns import RecordColumns
 from kizami.core.epoch import InstantTexts
 from kizami.core.errors import InvalidInput
-from kizami.home.columns import RecordColumns
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 5000

@@ -9,8 +9,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from kizami.backend.targets import UnknownTarget
 from kizami.core.errors import InvalidInput, KizamiError
-from kizami.home.targets import UnknownTarget
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ def problem(status: int, detail: str, **fields: str) -> JSONResponse:
 
 
 def status_of(error: Exception) -> int:
-    """The status of an error: the asker's fault, or the home's."""
+    """The status of an error: the asker's fault, or the backend's."""
     if isinstance(error, HTTPException):
         return error.status_code
     if isinstance(error, UnknownTarget):

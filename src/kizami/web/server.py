@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kizami.backend.port import Backend
 from kizami.core.ports import Clock
-from kizami.home.port import Home
 from kizami.platform.http_connection import ServerLimits
 from kizami.platform.http_server import HttpServer
 from kizami.web import DEFAULT_HOST, DEFAULT_PORT
@@ -15,14 +15,14 @@ from kizami.web.security import Access, access_for
 
 
 class DashboardServer(HttpServer):
-    """Serves the home that `open_home` opens, from the start of its `with` block to the end.
+    """Serves the backend that `open_backend` opens, from the start of its `with` block to the end.
 
     ConfigurationError where it can't listen, or would be open to others without a token.
     """
 
     def __init__(
         self,
-        open_home: Callable[[], Home],
+        open_backend: Callable[[], Backend],
         host: str = DEFAULT_HOST,
         port: int = DEFAULT_PORT,
         *,
@@ -31,7 +31,7 @@ class DashboardServer(HttpServer):
         clock: Clock | None = None,
         look_seconds: float = TICK_SECONDS,
     ) -> None:
-        application = dashboard(open_home, access or access_for(host, token), clock, look_seconds)
+        application = dashboard(open_backend, access or access_for(host, token), clock, look_seconds)
         super().__init__(
             application,
             host,

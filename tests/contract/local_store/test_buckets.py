@@ -33,7 +33,7 @@ def count_of(index: int) -> int:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[apsw.Connection, KnownMetric]]:
+def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[apsw.Connection, KnownMetric]]:
     """Two hours of `calls` with holes, one of them ten minutes long, beside another metric that is in the way."""
     path: Path = tmp_path_factory.mktemp("buckets") / "kizami.db"
     connection = open_database(path, create=True)
@@ -53,7 +53,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[apsw.Connec
 
 @given(st.integers(-200, SLOTS), st.integers(1, SLOTS), st.sampled_from([5, 15, 60, 300, 600, 1800, 3600]))
 def test_buckets_are_those_of_a_plain_count(
-    home: tuple[apsw.Connection, KnownMetric], first: int, length: int, seconds: int
+    backend: tuple[apsw.Connection, KnownMetric], first: int, length: int, seconds: int
 ) -> None:
     start, end = at(first), at(first + length)
     expected: dict[int, list[int]] = {}
@@ -63,15 +63,15 @@ def test_buckets_are_those_of_a_plain_count(
         slot = to_seconds(at(index))
         if low <= slot < high:
             expected.setdefault(slot // seconds * seconds, []).append(count_of(index))
-    found = read_buckets(*home, start, end, seconds)
+    found = read_buckets(*backend, start, end, seconds)
     assert [(to_seconds(each.start), each.stored, each.lowest, each.highest, each.total) for each in found] == [
         (bucket, len(counts), min(counts), max(counts), sum(counts)) for bucket, counts in sorted(expected.items())
     ]
 
 
 @given(st.lists(st.integers(-5, SLOTS + 5), max_size=50))
-def test_counts_at_any_slots(home: tuple[apsw.Connection, KnownMetric], wanted: list[int]) -> None:
-    found = read_counts(*home, [at(index) for index in wanted])
+def test_counts_at_any_slots(backend: tuple[apsw.Connection, KnownMetric], wanted: list[int]) -> None:
+    found = read_counts(*backend, [at(index) for index in wanted])
     assert found == {at(i): count_of(i) for i in wanted if 0 <= i < SLOTS and i not in GONE}
 
 

@@ -13,6 +13,9 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
+from kizami.backend.chart import draw
+from kizami.backend.grid import cells_between
+from kizami.backend.wire import chart_json, slot_json
 from kizami.cli.terminal.record_formats import write_csv_columns, write_parquet
 from kizami.core.answers.answer import Answer
 from kizami.core.epoch import to_ms, to_seconds
@@ -20,10 +23,7 @@ from kizami.core.errors import ConfigurationError
 from kizami.core.messages import write_record
 from kizami.core.slots import Window
 from kizami.core.targets.target import Target
-from kizami.home.chart import draw
-from kizami.home.grid import cells_between
-from kizami.home.wire import chart_json, slot_json
-from kizami.local.home import LocalHome
+from kizami.local.backend import LocalBackend
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.metrics import KnownMetric, register_targets
 from kizami.local.store.rows import StoredRow
@@ -62,60 +62,60 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def home(path: Path) -> Iterator[LocalHome]:
+def backend(path: Path) -> Iterator[LocalBackend]:
     put(path, register(path, COST)["cost"], UNITS)
-    home = LocalHome(path)
-    yield home
-    home.close()
+    backend = LocalBackend(path)
+    yield backend
+    backend.close()
 
 
-def test_records_are_the_exact_numbers(home: LocalHome) -> None:
-    records = list(home.records("cost", T0, at(9)))
+def test_records_are_the_exact_numbers(backend: LocalBackend) -> None:
+    records = list(backend.records("cost", T0, at(9)))
     assert [record.count for record in records] == [0.1, 0.2, -0.05, 1234.56]
     assert [json.dumps(write_record(record)["count"]) for record in records] == ["0.1", "0.2", "-0.05", "1234.56"]
 
 
-def test_files_have_them_exactly(home: LocalHome) -> None:
+def test_files_have_them_exactly(backend: LocalBackend) -> None:
     lines = io.StringIO()
-    write_csv_columns(home.record_columns("cost", T0, at(9)), lines)
+    write_csv_columns(backend.record_columns("cost", T0, at(9)), lines)
     assert [line.split(",")[2] for line in lines.getvalue().splitlines()[1:]] == ["0.1", "0.2", "-0.05", "1234.56"]
     file = io.BytesIO()
-    (target,) = home.targets(["cost"])
-    write_parquet(home.record_columns("cost", T0, at(9)), file, target.decimals)
+    (target,) = backend.targets(["cost"])
+    write_parquet(backend.record_columns("cost", T0, at(9)), file, target.decimals)
     counts: list[Any] = pyarrow.parquet.read_table(io.BytesIO(file.getvalue()))["count"].to_pylist()
     assert counts == [Decimal("0.1"), Decimal("0.2"), Decimal("-0.05"), Decimal("1234.56")]
 
 
 @pytest.mark.parametrize("seconds", [20, 600])
-def test_the_chart_has_them_exactly(home: LocalHome, seconds: int) -> None:
-    (target,) = home.targets(["cost"])
-    buckets = home.buckets("cost", T0, at(4), seconds)
+def test_the_chart_has_them_exactly(backend: LocalBackend, seconds: int) -> None:
+    (target,) = backend.targets(["cost"])
+    buckets = backend.buckets("cost", T0, at(4), seconds)
     drawn = chart_json("cost", 5, draw(target, Window(T0, at(4)), seconds, buckets, at(99)))
     assert (drawn["lowest"], drawn["highest"], drawn["mean"]) == ([-0.05], [1234.56], [308.7025])
 
 
-def test_the_grid_has_them_exactly(home: LocalHome) -> None:
-    (target,) = home.targets(["cost"])
-    cells = cells_between(target, T0, at(4), home.slot_details("cost", T0, at(4)), at(99))
+def test_the_grid_has_them_exactly(backend: LocalBackend) -> None:
+    (target,) = backend.targets(["cost"])
+    cells = cells_between(target, T0, at(4), backend.slot_details("cost", T0, at(4)), at(99))
     assert [slot_json("cost", cell)["count"] for cell in cells] == [0.1, 0.2, -0.05, 1234.56]
 
 
-def test_prometheus_has_them_exactly(home: LocalHome) -> None:
-    samples = Samples(home, Budget())
-    (target,) = home.targets(["cost"])
+def test_prometheus_has_them_exactly(backend: LocalBackend) -> None:
+    samples = Samples(backend, Budget())
+    (target,) = backend.targets(["cost"])
     assert samples.at(target, [to_ms(at(1)), to_ms(at(3))]) == [0.1, -0.05]
     assert samples.over(target, [to_ms(at(2))], 10_000, "sum", 0) == [0.3]
     assert samples.over(target, [to_ms(T0 + timedelta(minutes=10))], 600_000, "sum", 0) == [1234.81]
 
 
-def test_records_that_are_there_keep_their_decimal_places(home: LocalHome, path: Path) -> None:
+def test_records_that_are_there_keep_their_decimal_places(backend: LocalBackend, path: Path) -> None:
     other = Target(name="cost", lag_seconds=5, answer=Answer(decimals=3))
     with pytest.raises(ConfigurationError) as refusal:
         register(path, other)
     assert str(refusal.value) == (
         "cost: decimals: its records have decimals = 2, and stay as they are; use that, or another name"
     )
-    assert home.targets(["cost"])[0].decimals == 2
+    assert backend.targets(["cost"])[0].decimals == 2
 
 
 def test_a_metric_without_a_record_may_have_others(path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_metric_without_a_record_may_have_others(path: Path) -> None:
     assert register(path, Target(name="cost", lag_seconds=5))["cost"].decimals == 0
 
 
-def test_another_interval_leaves_them_as_they_are(home: LocalHome, path: Path) -> None:
+def test_another_interval_leaves_them_as_they_are(backend: LocalBackend, path: Path) -> None:
     slower = Target(name="cost", interval_seconds=10, lag_seconds=10, answer=COST.answer)
     assert register(path, slower, now=at(50))["cost"].decimals == 2
-    assert [record.count for record in home.records("cost", T0, at(2))] == [0.1, 0.2]
+    assert [record.count for record in backend.records("cost", T0, at(2))] == [0.1, 0.2]

@@ -12,11 +12,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from kizami.backend.values import Bucket, StoredSlot, lateness_of
 from kizami.core.coverage import Span, find_gaps
 from kizami.core.epoch import from_ms, from_seconds, to_seconds
 from kizami.core.slots import floor_to_slot
 from kizami.core.targets.target import Target
-from kizami.home.values import Bucket, StoredSlot, lateness_of
 from kizami.local.store import statements
 from kizami.local.store.buckets import read_buckets, read_counts
 from kizami.local.store.database import open_database, transaction

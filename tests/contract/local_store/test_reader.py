@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kizami.backend.values import lateness_of
 from kizami.core.coverage import Span, due_span, find_gaps
 from kizami.core.epoch import to_ms, to_seconds
 from kizami.core.errors import StoreError
 from kizami.core.sender import message_for_slot
 from kizami.core.targets.target import Target
-from kizami.home.values import lateness_of
 from kizami.local.store import statements
 from kizami.local.store.backfill_queue import BackfillQueue
 from kizami.local.store.database import open_database, transaction

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from kizami.backend.columns import RecordColumns
 from kizami.cli.sql.session import SqlSession
 from kizami.cli.terminal.record_formats import write_csv_columns, write_jsonl, write_parquet
 from kizami.core.epoch import to_seconds
-from kizami.home.columns import RecordColumns
+from kizami.local.backend import LocalBackend
 from kizami.local.copies.backup import make_backup
 from kizami.local.copies.restore import restore_backup
-from kizami.local.home import LocalHome
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.history.sealing import seal_closed
 from samples.database import T0, FixedClock, at, make_database
@@ -40,21 +40,21 @@ def seal(path: Path) -> int:
 
 def told(path: Path) -> list[object]:
     """All that SQL and files say of a database."""
-    home = LocalHome(path)
-    with closing(home), closing(SqlSession(home, FixedClock(NOW))) as session:
+    backend = LocalBackend(path)
+    with closing(backend), closing(SqlSession(backend, FixedClock(NOW))) as session:
         answers: list[object] = [[*session.ask(statement).rows] for statement in STATEMENTS]
         for write in (write_csv_columns, write_jsonl):
             text = io.StringIO()
-            write(_pieces(home), text)
+            write(_pieces(backend), text)
             answers.append(text.getvalue())
         file = io.BytesIO()
-        write_parquet(_pieces(home), file)
+        write_parquet(_pieces(backend), file)
         return [*answers, file.getvalue()]
 
 
-def _pieces(home: LocalHome) -> Iterator[RecordColumns]:
-    for name in home.names():
-        yield from home.record_columns(name, T0 - timedelta(days=1), NOW)
+def _pieces(backend: LocalBackend) -> Iterator[RecordColumns]:
+    for name in backend.names():
+        yield from backend.record_columns(name, T0 - timedelta(days=1), NOW)
 
 
 def make(path: Path, *, sealed: bool) -> Path:
@@ -80,9 +80,9 @@ def test_sql_and_files_say_the_same_of_both(tmp_path: Path, database: Path) -> N
 
 
 def test_an_hour_is_read_without_the_others(database: Path) -> None:
-    home = LocalHome(database)
-    with closing(home):
-        pieces = [*home.record_columns("calls", at(720), at(1440), details=True)]
+    backend = LocalBackend(database)
+    with closing(backend):
+        pieces = [*backend.record_columns("calls", at(720), at(1440), details=True)]
     slots = [slot for piece in pieces for slot in piece.slots]
     assert len(slots) == len({*slots}) == 720 - 14
     assert (slots[0], slots[-1]) == (to_seconds(at(720)), to_seconds(at(1439)))

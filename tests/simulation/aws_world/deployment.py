@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kizami.aws.home import AwsHome
+from kizami.aws.backend import AwsBackend
 from kizami.aws.places import FoundPlaces
 from kizami.cdk.parts.configuration import bundle_files
 from kizami.core.backfill import SPREAD_SECONDS
@@ -57,7 +57,7 @@ class Deployment:
         }
         return {**common, **getattr(self, f"_{function}")()}
 
-    def home(self, clock: Clock) -> AwsHome:
+    def backend(self, clock: Clock) -> AwsBackend:
         """What a verb reads the stack by."""
         environment = {
             "QUEUE_URL": self._queues["live"].url,
@@ -66,7 +66,7 @@ class Deployment:
             **({"KIZAMI_LEDGER_TABLE_NAME": LEDGER} if self.bundles else {}),
         }
         places = FoundPlaces(METRICS, environment=environment, _outputs={})
-        return AwsHome(places, self.config.targets, clock, self.stack.grace_seconds, keeps=False)
+        return AwsBackend(places, self.config.targets, clock, self.stack.grace_seconds, keeps=False)
 
     def metrics_of(self, bundle: Bundle) -> list[tuple[str, ...]]:
         """The metrics of each member."""

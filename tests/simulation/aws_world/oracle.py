@@ -9,9 +9,9 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from kizami.aggregation.points import point_day
+from kizami.aws.backend import AwsBackend
 from kizami.aws.deliveries import ATTEMPTS
 from kizami.aws.history.hour_totals import PARTITIONS
-from kizami.aws.home import AwsHome
 from kizami.aws.store.block_items import PARTITION, place_of
 from kizami.core.coverage import due_span, find_gaps
 from kizami.core.epoch import from_seconds, to_seconds
@@ -257,13 +257,13 @@ class StackOracle:
 
     # What is told
 
-    def check_told(self, home: AwsHome, now: datetime, *, whole: bool = False) -> None:
+    def check_told(self, backend: AwsBackend, now: datetime, *, whole: bool = False) -> None:
         """No slot is told in two states, nothing as stored that is not, and in the end all of it as stored."""
         assert self._dynamodb is not None
         order = self._dynamodb.tables[METRICS].order
-        known = {each.name: each for each in home.targets() if each.is_on and each.name in order}
+        known = {each.name: each for each in backend.targets() if each.is_on and each.name in order}
         spans = {name: due_span(each, each.first_slot, now) for name, each in known.items()}
-        for name, told in home.slot_counts(spans).items():
+        for name, told in backend.slot_counts(spans).items():
             first, last = format_instant(spans[name].start), format_instant(spans[name].end)
             stored = sum(first <= slot < last for slot in order[name])
             if told.stored > stored or told.stored + told.pending + told.dead > spans[name].expected:

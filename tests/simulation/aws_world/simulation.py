@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kizami.aws import aggregation, aggregation_dispatcher, collector, reconciler, sender
-from kizami.aws.home import AwsHome
+from kizami.aws.backend import AwsBackend
 from kizami.aws.store.metric_table import typed_record
 from kizami.core.backfill import plan_backfill
 from kizami.core.coverage import due_span
@@ -315,34 +315,34 @@ class StackSimulation:
         self._read_status()
 
     def _read_status(self, *, whole: bool = False) -> None:
-        with self._verb() as home:
-            self._oracle.check_told(home, self._clock.now(), whole=whole)
+        with self._verb() as backend:
+            self._oracle.check_told(backend, self._clock.now(), whole=whole)
 
     def _redrive(self, event: StackEvent) -> None:
-        with self._verb(event.pick) as home:
-            self.trace.add("redriven", home.redrive(home.dead_letters()))
+        with self._verb(event.pick) as backend:
+            self.trace.add("redriven", backend.redrive(backend.dead_letters()))
 
     def _backfill(self, event: StackEvent) -> None:
         """Of the last twenty minutes."""
-        with self._verb(event.pick) as home:
+        with self._verb(event.pick) as backend:
             now = self._clock.now()
-            known = {each.name: each for each in home.targets() if each.is_on and each.backfill}
+            known = {each.name: each for each in backend.targets() if each.is_on and each.backfill}
             since = shift(now, -1200)
             spans = {name: due_span(each, max(each.first_slot, since), now) for name, each in known.items()}
-            gaps = home.missing(spans)
-            sent = home.backfill(asked for name in gaps for asked in plan_backfill(known[name], gaps[name]))
+            gaps = backend.missing(spans)
+            sent = backend.backfill(asked for name in gaps for asked in plan_backfill(known[name], gaps[name]))
             self.trace.add("backfilled", sent)
 
     @contextmanager
-    def _verb(self, killed: random.Random | None = None) -> Iterator[AwsHome]:
+    def _verb(self, killed: random.Random | None = None) -> Iterator[AwsBackend]:
         """As a verb reads and repairs a stack: everything else stands still, and it may be killed at a call."""
         assert self._oracle.deployment is not None
         put_environment(self._oracle.deployment.environment("reconciler"))
-        home = self._oracle.deployment.home(self._clock)
+        backend = self._oracle.deployment.backend(self._clock)
         if killed is not None and killed.random() < 0.4:
             self._network.verb_calls = killed.randrange(8)
         try:
-            yield home
+            yield backend
         except Killed:
             self.trace.add("killed", "verb")
         except QueueError as error:

@@ -7,13 +7,13 @@ from contextlib import closing, suppress
 
 import apsw
 
+from kizami.backend.causes import FoundGap
+from kizami.backend.port import Backend
+from kizami.backend.repair import carry_out, plan_gap_repair
+from kizami.backend.snapshot import read_health
 from kizami.core.config import Config
 from kizami.core.coverage import Span, due_span
 from kizami.core.errors import KizamiError
-from kizami.home.causes import FoundGap
-from kizami.home.port import Home
-from kizami.home.repair import carry_out, plan_gap_repair
-from kizami.home.snapshot import read_health
 from kizami.local.copies.backup import make_backup
 from kizami.local.store.database import open_database
 from simulation.world.plan import Event
@@ -31,47 +31,47 @@ class People:
         self._config = config
         self._trace = trace
 
-    def _order(self, verb: Callable[[Home], object]) -> None:
-        with suppress(KizamiError, apsw.Error), closing(self._around().open_home(self._config)) as home:
-            verb(home)
+    def _order(self, verb: Callable[[Backend], object]) -> None:
+        with suppress(KizamiError, apsw.Error), closing(self._around().open_backend(self._config)) as backend:
+            verb(backend)
 
     def pause(self, event: Event) -> None:
         name = event.pick.choice([target.name for target in self._config().targets])
-        self._order(lambda home: home.pause(name))
+        self._order(lambda backend: backend.pause(name))
         self._trace.add("paused", name)
 
     def resume(self) -> None:
         self._order(self._resume_all)
 
-    def _resume_all(self, home: Home) -> None:
+    def _resume_all(self, backend: Backend) -> None:
         for target in self._config().targets:
-            home.resume(target.name)
+            backend.resume(target.name)
 
     def backfill(self) -> None:
-        self._order(lambda home: self._trace.add("backfilled", self._backfill_gaps(home)))
+        self._order(lambda backend: self._trace.add("backfilled", self._backfill_gaps(backend)))
 
-    def _backfill_gaps(self, home: Home) -> int:
-        targets, now = home.targets(), self._around().clock.now()
+    def _backfill_gaps(self, backend: Backend) -> int:
+        targets, now = backend.targets(), self._around().clock.now()
         spans: dict[str, Span] = {
             each.name: due_span(each, each.first_slot, now) for each in targets if each.is_on
         }
         intervals = {each.name: each.interval_seconds for each in targets}
         gaps = [
-            FoundGap(name, intervals[name], gap) for name, found in home.missing(spans).items() for gap in found
+            FoundGap(name, intervals[name], gap) for name, found in backend.missing(spans).items() for gap in found
         ]
-        return carry_out(home, plan_gap_repair(targets, gaps))[0]
+        return carry_out(backend, plan_gap_repair(targets, gaps))[0]
 
     def redrive(self) -> None:
-        self._order(lambda home: self._trace.add("redriven", home.redrive(home.dead_letters())))
+        self._order(lambda backend: self._trace.add("redriven", backend.redrive(backend.dead_letters())))
 
     def purge(self) -> None:
-        self._order(lambda home: self._trace.add("purged", home.purge(home.dead_letters(limit=20))))
+        self._order(lambda backend: self._trace.add("purged", backend.purge(backend.dead_letters(limit=20))))
 
     def status(self) -> None:
         self._order(self._look)
 
-    def _look(self, home: Home) -> None:
-        overview = read_health(home, self._around().clock.now()).overview
+    def _look(self, backend: Backend) -> None:
+        overview = read_health(backend, self._around().clock.now()).overview
         self._trace.add("status", overview.last_minute, overview.queue.dead)
 
     def back_up(self) -> None:

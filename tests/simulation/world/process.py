@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import apsw
 
+from kizami.backend.port import Backend
 from kizami.core.config import Config
 from kizami.core.errors import KizamiError
-from kizami.home.port import Home
 from kizami.local.alerts.watch import AlertWatch
+from kizami.local.backend import LocalBackend
 from kizami.local.copies.scheduled_backups import ScheduledBackups
 from kizami.local.engine.loop import Engine, StoredRecord
 from kizami.local.engine.options import Options
-from kizami.local.home import LocalHome
 from kizami.local.store.pauses import PauseWatch
 from kizami.platform.config_file import LoadedConfig
 from simulation.world.apis import Asked, SimulatedApis
@@ -51,9 +51,9 @@ class Surroundings:
     apis: SimulatedApis
     receivers: SimulatedReceivers
 
-    def open_home(self, config: Callable[[], Config]) -> Home:
+    def open_backend(self, config: Callable[[], Config]) -> Backend:
         """As a verb or the watch opens it, which go by the file of settings as it is by then."""
-        return LocalHome(self.disk.path, lambda: LoadedConfig(config(), self.disk.path), clock=self.clock)
+        return LocalBackend(self.disk.path, lambda: LoadedConfig(config(), self.disk.path), clock=self.clock)
 
 
 class SimulatedProcess:
@@ -113,7 +113,7 @@ class SimulatedProcess:
         around, path = self._around, self._around.disk.path
         self._alerts = alerts = AlertWatch(
             path,
-            lambda: around.open_home(lambda: self._config),
+            lambda: around.open_backend(lambda: self._config),
             around.clock,
             self._machine,
             lambda rule, outgoing: around.receivers.deliver(self._timeline, rule, outgoing),

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from kizami.alerts.findings import AlertFinding, collect
 from kizami.alerts.incidents import recovered_at, track
-from kizami.home.incidents import Incident, Kind
+from kizami.backend.incidents import Incident, Kind
 
 NOW = datetime(2025, 12, 2, 10, tzinfo=UTC)
 

@@ -8,10 +8,10 @@ import pytest
 
 from kizami.alerts.numbers import Reading, is_full, judge_numbers, span_of, week_before
 from kizami.alerts.rules.conditions import parse_condition
+from kizami.backend.targets import KnownTarget
+from kizami.backend.values import Bucket
 from kizami.core.answers.numbers import total_of
 from kizami.core.coverage import Span
-from kizami.home.targets import KnownTarget
-from kizami.home.values import Bucket
 
 NOW = datetime(2025, 12, 2, 10, 0, 30, tzinfo=UTC)
 MINUTE = Span(NOW - timedelta(seconds=60), NOW, 5)

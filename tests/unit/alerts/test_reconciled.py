@@ -13,11 +13,11 @@ from kizami.alerts.reconciled import RunSlotCounter, SeenTarget, find_low_covera
 from kizami.alerts.rules.conditions import parse_condition
 from kizami.alerts.rules.settings import AlertSettings
 from kizami.alerts.texts import render_text
+from kizami.backend.incidents import Kind, Member
+from kizami.backend.targets import KnownTarget
+from kizami.backend.values import Deaths, TargetTrouble
 from kizami.core.coverage import Completeness, Span
 from kizami.core.reconcile import ReconcilePolicy
-from kizami.home.incidents import Kind, Member
-from kizami.home.targets import KnownTarget
-from kizami.home.values import Deaths, TargetTrouble
 
 T0 = datetime(2025, 12, 2, 8, 0, tzinfo=UTC)
 POLICY = ReconcilePolicy()

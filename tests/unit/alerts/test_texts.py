@@ -9,9 +9,9 @@ from kizami.alerts.messages import Message, Unfilled, link_to, trial_message
 from kizami.alerts.notices import MessageState
 from kizami.alerts.texts import render_text
 from kizami.alerts.words import WORDS
+from kizami.backend.health import SlotTally
+from kizami.backend.incidents import BACKEND, Kind, Member
 from kizami.core.coverage import Completeness
-from kizami.home.health import SlotTally
-from kizami.home.incidents import HOME, Kind, Member
 
 SINCE = datetime(2025, 12, 2, 8, 34, tzinfo=UTC)
 MEMBERS = tuple(
@@ -118,7 +118,7 @@ def test_a_later_message_says_that_it_is_one() -> None:
     assert title(replace(OPENED, state=MessageState.GROWN)).endswith("(more than before: 3)")
 
 
-def about(kind: Kind, name: str = HOME, cause: str = "", detail: str = "") -> Message:
+def about(kind: Kind, name: str = BACKEND, cause: str = "", detail: str = "") -> Message:
     member = Member(name, frozenset({kind}), SINCE, detail)
     return replace(OPENED, cause=cause, kinds=member.kinds, members=(member,), targets=1, slots=SlotTally())
 
@@ -127,7 +127,7 @@ def test_every_kind_has_its_words() -> None:
     told = {
         "disk full": about(Kind.DISK_FULL, cause="the disk is full; make room"),
         "queue": about(Kind.QUEUE_STUCK, detail="7"),
-        "late home": about(Kind.LATE, detail="1.5 s"),
+        "late backend": about(Kind.LATE, detail="1.5 s"),
         "late": about(Kind.LATE, "a", detail="8/12"),
         "silent": about(Kind.SILENT, "a"),
         "aggregation": about(Kind.AGGREGATION_FAILED, "acme", "007: the run is failed"),
@@ -136,7 +136,7 @@ def test_every_kind_has_its_words() -> None:
     assert {name: title(message).removeprefix("✗ ") for name, message in told.items()} == {
         "disk full": "kizami: the disk is full since 08:34 UTC",
         "queue": "kizami: the queue does not move (7 waiting) since 08:34 UTC",
-        "late home": "kizami: requests leave late, half of them by more than 1.5 s since 08:34 UTC",
+        "late backend": "kizami: requests leave late, half of them by more than 1.5 s since 08:34 UTC",
         "late": "a: records come late since 08:34 UTC",
         "silent": "a: no record in the last minute since 08:34 UTC",
         "aggregation": "company acme: aggregation failed: 007: the run is failed since 08:34 UTC",
@@ -169,5 +169,5 @@ def test_the_link_leads_to_the_target_at_the_time() -> None:
     assert url == (
         "https://k.example/?metric=chat%2F%E5%BF%9C%E7%AD%94&from=2025-12-02T08%3A19%3A00Z&to=2025-12-02T08%3A44%3A01Z"
     )
-    assert link_to("https://k.example", HOME, SINCE, SINCE) == "https://k.example/"
+    assert link_to("https://k.example", BACKEND, SINCE, SINCE) == "https://k.example/"
     assert link_to(None, "a", SINCE, SINCE) is None

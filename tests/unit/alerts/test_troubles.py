@@ -1,4 +1,4 @@
-"""What is wrong with targets and home, from the figures that the page shows."""
+"""What is wrong with targets and backend, from the figures that the page shows."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kizami.alerts.findings import AlertFinding, topic_of
-from kizami.alerts.troubles import MachineTrouble, find_home_troubles, find_troubles
+from kizami.alerts.troubles import MachineTrouble, find_backend_troubles, find_troubles
+from kizami.backend.health import SlotTally, TargetStatus
+from kizami.backend.incidents import BACKEND, TROUBLE, Kind
+from kizami.backend.targets import KnownTarget, Polling
+from kizami.backend.values import Deaths, Lateness, QueueDepth, TargetTrouble
 from kizami.core.coverage import Completeness
-from kizami.home.health import SlotTally, TargetStatus
-from kizami.home.incidents import HOME, TROUBLE, Kind
-from kizami.home.targets import KnownTarget, Polling
-from kizami.home.values import Deaths, Lateness, QueueDepth, TargetTrouble
 
 NOW = datetime(2025, 12, 2, 10, 0, 30, tzinfo=UTC)
 TARGET = KnownTarget("chat/a", 5, 5, NOW - timedelta(days=2))
@@ -100,29 +100,29 @@ def test_other_statuses_are_other_topics() -> None:
     assert topic_of("status 503, expected 200") != topic_of("status 500, expected 200")
 
 
-def of_home(
+def of_backend(
     queue: QueueDepth = IDLE,
     lateness: Lateness = PROMPT,
     storing: bool = True,
     machine: MachineTrouble | None = None,
 ) -> set[tuple[str, str]]:
-    return set(find_home_troubles(queue, lateness, 1000, storing, machine or MachineTrouble()).bad)
+    return set(find_backend_troubles(queue, lateness, 1000, storing, machine or MachineTrouble()).bad)
 
 
-def test_a_home_that_is_well_has_no_trouble() -> None:
-    assert of_home() == set()
+def test_a_backend_that_is_well_has_no_trouble() -> None:
+    assert of_backend() == set()
 
 
 def test_a_queue_is_stuck_if_old_messages_wait_and_nothing_comes() -> None:
     old = QueueDepth(7, 0, 0, 0, 301.0)
-    assert of_home(old, storing=False) == {("queue stuck", HOME)}
-    assert of_home(old) == set()
+    assert of_backend(old, storing=False) == {("queue stuck", BACKEND)}
+    assert of_backend(old) == set()
 
 
-def test_requests_that_leave_late_are_the_home_s_trouble() -> None:
-    assert of_home(lateness=Lateness(100, 1500, 4000, 9000)) == {("late", HOME)}
+def test_requests_that_leave_late_are_the_backend_s_trouble() -> None:
+    assert of_backend(lateness=Lateness(100, 1500, 4000, 9000)) == {("late", BACKEND)}
 
 
 def test_a_full_disk_and_a_failed_aggregation_are_told_by_the_daemon() -> None:
     machine = MachineTrouble("the disk is full; make room", {"acme": "007: the run is failed"})
-    assert of_home(machine=machine) == {("disk full", HOME), ("aggregation failed", "acme")}
+    assert of_backend(machine=machine) == {("disk full", BACKEND), ("aggregation failed", "acme")}

@@ -12,8 +12,8 @@ from kizami.alerts.rules.settings import NO_ALERTS
 from kizami.alerts.seen import Holes
 from kizami.alerts.texts import render_text
 from kizami.alerts.webhook import message_json, sign, signed_headers, write_body
-from kizami.home.health import SlotTally
-from kizami.home.incidents import Incident, Kind, Member
+from kizami.backend.health import SlotTally
+from kizami.backend.incidents import Incident, Kind, Member
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 ID, SECONDS, BODY = "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}'

@@ -18,10 +18,10 @@ from kizami.aws.reconciler import handler
 from kizami.aws.settings import packaged_config
 from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.aws.store.sqs_queue import SqsQueue
+from kizami.backend.values import Bucket
 from kizami.core.errors import ConfigurationError, StoreError
 from kizami.core.messages import MetricRecord, ScheduleMessage, read_message
 from kizami.core.slots import floor_to_slot, format_instant, slots_between
-from kizami.home.values import Bucket
 
 METRIC = "ai_response_count"
 

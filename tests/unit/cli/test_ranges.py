@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from kizami.backend.times.asked import Moment, RangeNames
 from kizami.cli.ranges import BEGINNING, END, read_range, widened
 from kizami.core.errors import InvalidInput
-from kizami.home.times.asked import Moment, RangeNames
 
 NOW = datetime(2025, 12, 2, 10, 23, 7, 500_000, tzinfo=UTC)
 ASKED = Moment(NOW, None, RangeNames("--from", "--to", "--last", "--tz"))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kizami.backend.times.zones import zoned_text
 from kizami.core.epoch import InstantTexts, from_seconds
 from kizami.core.slots import format_second
-from kizami.home.times.zones import zoned_text
 
 _ZONES = ["UTC", "Asia/Tokyo", "Europe/Berlin", "Asia/Kathmandu", "Australia/Lord_Howe", "Africa/Monrovia"]
 _SECONDS = st.integers(-3_000_000_000, 4_000_000_000)

@@ -1,4 +1,4 @@
-"""The targets that a home tells again and again: made anew when, and only when, something of them has changed."""
+"""Known targets are rebuilt only when something about them has changed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from kizami.backend.targets import KnownTarget, Polling
 from kizami.core.config import Config
 from kizami.core.targets.target import Target
-from kizami.home.targets import KnownTarget, Polling
-from kizami.local.home import LocalHome
+from kizami.local.backend import LocalBackend
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.metrics import MetricCatalogue, expect_from, register_targets
 from kizami.platform.config_file import LoadedConfig
@@ -48,58 +48,60 @@ def listing() -> Listing:
 
 
 @pytest.fixture
-def home(path: Path, listing: Listing) -> Iterator[LocalHome]:
-    home = LocalHome(path, listing, clock=FixedClock(NOW))
-    yield home
-    home.close()
+def backend(path: Path, listing: Listing) -> Iterator[LocalBackend]:
+    backend = LocalBackend(path, listing, clock=FixedClock(NOW))
+    yield backend
+    backend.close()
 
 
-def told(home: LocalHome) -> dict[str, KnownTarget]:
-    return {target.name: target for target in home.targets()}
+def told(backend: LocalBackend) -> dict[str, KnownTarget]:
+    return {target.name: target for target in backend.targets()}
 
 
-def test_they_are_the_same_ones_as_long_as_nothing_changes(home: LocalHome) -> None:
-    first, second = home.targets(), home.targets()
+def test_they_are_the_same_ones_as_long_as_nothing_changes(backend: LocalBackend) -> None:
+    first, second = backend.targets(), backend.targets()
     assert [id(target) for target in first] == [id(target) for target in second]
     second.clear()
-    assert len(home.targets()) == 2, "who has them may do with the list as he likes"
+    assert len(backend.targets()) == 2, "who has them may do with the list as he likes"
 
 
-def test_a_pause_is_told_and_so_is_its_end(home: LocalHome, path: Path) -> None:
-    assert told(home)["b"].polling is Polling.ON
-    other = LocalHome(path, clock=FixedClock(NOW))
+def test_a_pause_is_told_and_so_is_its_end(backend: LocalBackend, path: Path) -> None:
+    assert told(backend)["b"].polling is Polling.ON
+    other = LocalBackend(path, clock=FixedClock(NOW))
     other.pause("b")
-    assert (told(home)["b"].polling, told(home)["b"].paused_since) == (Polling.PAUSED, NOW)
+    assert (told(backend)["b"].polling, told(backend)["b"].paused_since) == (Polling.PAUSED, NOW)
     other.resume("b")
-    assert told(home)["b"].polling is Polling.ON
+    assert told(backend)["b"].polling is Polling.ON
     other.close()
 
 
-def test_what_the_file_lists_no_more_ends_with_its_newest_slot(home: LocalHome, listing: Listing) -> None:
-    home.targets()
+def test_what_the_file_lists_no_more_ends_with_its_newest_slot(backend: LocalBackend, listing: Listing) -> None:
+    backend.targets()
     listing.list(*named("a"))
-    assert (told(home)["b"].polling, told(home)["b"].expected_until) == (Polling.REMOVED, at(50))
+    assert (told(backend)["b"].polling, told(backend)["b"].expected_until) == (Polling.REMOVED, at(50))
     listing.list(*named("a"), *named("b", enabled=False))
-    assert told(home)["b"].polling is Polling.DISABLED
+    assert told(backend)["b"].polling is Polling.DISABLED
     listing.list(*named("a", "b", backfill=False))
-    assert [target.backfill for target in home.targets()] == [False, False]
+    assert [target.backfill for target in backend.targets()] == [False, False]
 
 
-def test_a_new_target_is_told_before_and_after_it_is_known(home: LocalHome, listing: Listing, path: Path) -> None:
-    home.targets()
+def test_a_new_target_is_told_before_and_after_it_is_known(
+    backend: LocalBackend, listing: Listing, path: Path
+) -> None:
+    backend.targets()
     listing.list(*named("a", "b", "c"))
-    assert told(home)["c"].first_slot == NOW
+    assert told(backend)["c"].first_slot == NOW
     connection = open_database(path)
     with transaction(connection):
         register_targets(connection, named("c"), at(20))
     connection.close()
-    assert told(home)["c"].first_slot == at(20)
+    assert told(backend)["c"].first_slot == at(20)
 
 
-def test_slots_that_are_expected_from_earlier_on_are_told(home: LocalHome) -> None:
-    before = told(home)["a"].first_slot
-    home.expect_from("a", before - timedelta(hours=1))
-    assert told(home)["a"].first_slot == before - timedelta(hours=1)
+def test_slots_that_are_expected_from_earlier_on_are_told(backend: LocalBackend) -> None:
+    before = told(backend)["a"].first_slot
+    backend.expect_from("a", before - timedelta(hours=1))
+    assert told(backend)["a"].first_slot == before - timedelta(hours=1)
 
 
 def test_what_is_kept_for_a_while_begins_later_as_time_goes_by(path: Path, listing: Listing) -> None:
@@ -111,11 +113,11 @@ def test_what_is_kept_for_a_while_begins_later_as_time_goes_by(path: Path, listi
     connection.close()
     listing.list(*targets)
     clock = FixedClock(at(0) + 2 * keep)
-    home = LocalHome(path, listing, clock=clock)
-    assert told(home)["a"].first_slot == clock.moment - keep
+    backend = LocalBackend(path, listing, clock=clock)
+    assert told(backend)["a"].first_slot == clock.moment - keep
     clock.moment += timedelta(seconds=30)
-    assert told(home)["a"].first_slot == clock.moment - keep
-    home.close()
+    assert told(backend)["a"].first_slot == clock.moment - keep
+    backend.close()
 
 
 class TestTheCatalogueOfMetrics:

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from kizami.local.home import LocalHome
+from kizami.local.backend import LocalBackend
 from kizami.web import event_stream, live
+from kizami.web.backend_threads import BackendThreads
 from kizami.web.event_stream import EventStream
-from kizami.web.home_threads import HomeThreads
 from kizami.web.live import BACKLOG, Live, Scene
 from kizami.web.view.address import View
-from samples.page_database import CALLS, RunningClock, build_home
+from samples.page_database import CALLS, RunningClock, build_backend
 
 NOW = datetime(2025, 12, 2, 10, 0, tzinfo=UTC)
 
@@ -30,13 +30,13 @@ Message = MutableMapping[str, Any]
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(live, "MIN_TICK_SECONDS", 0.01)
     monkeypatch.setattr(live, "REST_FOR_WORK", 0)
-    build_home(tmp_path / "kizami.db", NOW)
+    build_backend(tmp_path / "kizami.db", NOW)
     return tmp_path / "kizami.db"
 
 
 def run(path: Path, test: Callable[[Live], Coroutine[Any, Any, None]]) -> None:
     async def with_live() -> None:
-        desk = HomeThreads(lambda: LocalHome(path))
+        desk = BackendThreads(lambda: LocalBackend(path))
         pages = Live(desk, RunningClock(NOW), tick_seconds=0.02)
         try:
             async with asyncio.timeout(120):

@@ -10,7 +10,7 @@ from threading import Lock
 from kizami.aggregation.points import point_day
 from kizami.aggregation.stores.company_table import DynamoDbLockStore, list_companies
 from kizami.aggregation.stores.points_table import DynamoDbPointStore
-from kizami.home.values import CompanyState
+from kizami.backend.values import CompanyState
 
 LOOK_SECONDS = 60.0
 # Points are read user by user, which may take a while and is paid for: a fiftieth of the time at most.

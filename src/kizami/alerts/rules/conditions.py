@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 
+from kizami.backend.incidents import Kind
 from kizami.core.errors import InvalidInput
 from kizami.core.slots import parse_duration, shorten
-from kizami.home.incidents import Kind
 
 STATES = {
     kind.value: kind

@@ -49,7 +49,7 @@ class Maintenance:
     weekly: Weekly | None = field(default=None)
 
     def covers(self, name: str, now: datetime) -> bool:
-        """Whether it is about the target at `now`; the home itself is covered where all targets are."""
+        """Whether it is about the target at `now`; the backend itself is covered where all targets are."""
         if not (matches(self.targets, name) if name else "*" in self.targets):
             return False
         if self.weekly is not None:

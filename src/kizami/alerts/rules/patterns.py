@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kizami.backend.name_patterns import compile_names
 from kizami.core.errors import InvalidInput
 from kizami.core.slots import shorten
-from kizami.home.name_patterns import compile_names
 
 EVERYTHING = ("*",)
 

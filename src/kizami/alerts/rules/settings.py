@@ -10,13 +10,13 @@ from urllib.parse import SplitResult, urlsplit
 from kizami.alerts.rules.conditions import AlertCondition, parse_condition
 from kizami.alerts.rules.maintenance import Maintenance, parse_maintenance
 from kizami.alerts.rules.patterns import EVERYTHING, matches, parse_patterns
+from kizami.backend.incidents import BACKEND, Kind
 from kizami.core.errors import ConfigurationError, InvalidInput
 from kizami.core.requests.secret_names import key_in_path, secret_in_url
 from kizami.core.requests.urls import require_base_url, require_url
 from kizami.core.slots import parse_duration, shorten
 from kizami.core.targets.references import SecretReference, parse_reference, read_reference, require_reference
 from kizami.core.targets.unknown_names import near_names, refuse_unknown
-from kizami.home.incidents import HOME, Kind
 
 ALERT_SETTINGS = ("to", "when", "targets", "wait", "pause", "reminder", "name", "secret")
 LANGUAGES = ("en", "ja")
@@ -44,7 +44,7 @@ class Rule:
         """Whether it wants to know of such a member of an incident of that group."""
         if not any(each.kind in kinds and _is_of(each, group) for each in self.conditions):
             return False
-        return name == HOME or Kind.AGGREGATION_FAILED in kinds or matches(self.targets, name)
+        return name == BACKEND or Kind.AGGREGATION_FAILED in kinds or matches(self.targets, name)
 
 
 def _is_of(condition: AlertCondition, group: str) -> bool:

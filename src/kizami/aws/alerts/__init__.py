@@ -8,5 +8,5 @@ reconciler ─▶ one_target, or bundles/telling ─▶ noted (a target with its
        ─▶ heartbeat (asked by each run while all is well)
        ─▶ delivery ─▶ topic (SNS, where the stack's alarms go as well), or a webhook
           both webhooks and heartbeat ─▶ receiver_http (one request, taken or not)
-aws/home.py ─▶ incident_log (the port's: it lists, acknowledges, silences) ─▶ incident_items
+aws/backend.py ─▶ incident_log (the port's: it lists, acknowledges, silences) ─▶ incident_items
 """

@@ -16,13 +16,13 @@ from typing import Any
 
 from kizami.alerts.decision import Decision, decide
 from kizami.alerts.findings import Findings
-from kizami.alerts.incidents import is_home_well
+from kizami.alerts.incidents import is_backend_well
 from kizami.alerts.messages import Message
 from kizami.alerts.reconciled import CountSlots, RunSlotCounter, SeenTarget, look_of_run
 from kizami.alerts.rules.conditions import parse_condition
 from kizami.alerts.rules.settings import AlertSettings, Rule
 from kizami.alerts.texts import render_text
-from kizami.alerts.troubles import NO_LATENESS, STUCK_SECONDS, MachineTrouble, find_home_troubles
+from kizami.alerts.troubles import NO_LATENESS, STUCK_SECONDS, MachineTrouble, find_backend_troubles
 from kizami.alerts.webhook import message_json
 from kizami.aws.alerts.delivery import OutboxDelivery
 from kizami.aws.alerts.failure_notes import COMPANY, FAILURES_PARTITION, FailureNote, FailureNotes
@@ -34,10 +34,10 @@ from kizami.aws.known_targets import ON_AWS
 from kizami.aws.reconciler import ReconcilerSettings
 from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.aws.store.sqs_queue import SqsQueue
+from kizami.backend.targets import KnownTarget
+from kizami.backend.values import QueueDepth
 from kizami.core.errors import KizamiError
 from kizami.core.reconcile import ReconcilePolicy
-from kizami.home.targets import KnownTarget
-from kizami.home.values import QueueDepth
 
 TOPIC = "alarm topic"
 _TOPIC_WHEN = ("fails", "silent", "dead", "queue stuck", "aggregation failed")
@@ -81,7 +81,7 @@ class Alerting:
         settings = self.obeyed()
         try:
             decision = self._decide(run, settings)
-            if is_home_well(decision.state.incidents):
+            if is_backend_well(decision.state.incidents):
                 beat(settings.heartbeat, self.time_left)
             outbox = OutboxDelivery(self.items, settings.rule, self.topic_arn, run.now, self.time_left)
             outbox.deliver(self.items.outbox())
@@ -102,7 +102,7 @@ class Alerting:
         return decision
 
     def _find_others(self, run: Run, settings: AlertSettings) -> Findings:
-        """What rules ask for, and what is wrong with the home itself and the companies of its batch."""
+        """What rules ask for, and what is wrong with the backend itself and the companies of its batch."""
         totals = TableTotals(self.store, self.time_left)
         watched = find_watched(settings, run.watched, totals, run.count, self.policy, run.now)
         failed = self.notes.all(FAILURES_PARTITION)
@@ -110,8 +110,10 @@ class Alerting:
             name.removeprefix(COMPANY): note.reason for name, note in failed.items() if name.startswith(COMPANY)
         }
         machine = MachineTrouble(failed_companies=companies)
-        of_home = find_home_troubles(self._depth(run), NO_LATENESS, ON_AWS.late_after_ms, run.is_storing, machine)
-        return watched.joined(of_home)
+        of_backend = find_backend_troubles(
+            self._depth(run), NO_LATENESS, ON_AWS.late_after_ms, run.is_storing, machine
+        )
+        return watched.joined(of_backend)
 
     def _depth(self, run: Run) -> QueueDepth:
         """SQS does not tell how old messages are: what is due while nothing comes has waited for that long."""

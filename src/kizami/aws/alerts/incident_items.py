@@ -19,8 +19,8 @@ from kizami.aws.alerts.packed_documents import PackedDocuments
 from kizami.aws.client.json_client import Fields
 from kizami.aws.invocation import TimeLeft
 from kizami.aws.store.metric_table import change_item
+from kizami.backend.incidents import Incident
 from kizami.core.epoch import from_ms, to_ms
-from kizami.home.incidents import Incident
 
 ALERTS_PARTITION = "#alerts"
 _STATE, _INCIDENT, _OUTBOX = "state", "incident/", "outbox/"

@@ -8,10 +8,10 @@ from datetime import datetime
 from itertools import islice
 
 from kizami.aws.alerts.incident_items import IncidentItems
+from kizami.backend.incidents import BACKEND, BackendEvent, Incident
 from kizami.core.errors import InvalidInput
 from kizami.core.ports import Clock
 from kizami.core.slots import floor_to_second, format_instant
-from kizami.home.incidents import HOME, HomeEvent, Incident
 
 
 class AwsIncidentLog:
@@ -28,7 +28,7 @@ class AwsIncidentLog:
         self, limit: int = -1, before: int | None = None, *, open_only: bool = False, metric: str | None = None
     ) -> list[Incident]:
         found = self._items.newest(before)
-        about = None if metric is None else {metric, self._asker(metric), HOME}
+        about = None if metric is None else {metric, self._asker(metric), BACKEND}
         wanted = (
             incident
             for incident in found
@@ -58,7 +58,9 @@ class AwsIncidentLog:
         self._items.revoke(number, "silencedUntil")
         return self.incident(number)
 
-    def events(self, limit: int = -1, before: int | None = None, *, metric: str | None = None) -> list[HomeEvent]:
+    def events(
+        self, limit: int = -1, before: int | None = None, *, metric: str | None = None
+    ) -> list[BackendEvent]:
         return []
 
     def undelivered(self) -> dict[str, tuple[int, str | None]]:

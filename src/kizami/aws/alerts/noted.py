@@ -7,9 +7,9 @@ from datetime import datetime
 
 from kizami.alerts.reconciled import SeenTarget
 from kizami.aws.alerts.failure_notes import FailureNote
+from kizami.backend.values import Deaths, TargetTrouble
 from kizami.core.reconcile import ReconcilePolicy
 from kizami.core.slots import shift
-from kizami.home.values import Deaths, TargetTrouble
 
 SLACK_SECONDS = 60  # by which runs are later than their rule says
 

@@ -17,12 +17,12 @@ from kizami.aws.invocation import TimeLeft
 from kizami.aws.known_targets import ON_AWS, known_target
 from kizami.aws.reconciler import ReconcilerSettings
 from kizami.aws.store.metric_table import DynamoDbMetricStore
+from kizami.backend.targets import KnownTarget
+from kizami.backend.values import trouble_of
 from kizami.core.coverage import Completeness, Span, find_gaps
 from kizami.core.errors import StoreError
 from kizami.core.reconcile import ReconcilePolicy, TargetFinding, since_first
 from kizami.core.targets.target import Target
-from kizami.home.targets import KnownTarget
-from kizami.home.values import trouble_of
 
 log = logging.getLogger(__name__)
 

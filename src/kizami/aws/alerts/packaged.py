@@ -15,8 +15,8 @@ from typing import Any
 from kizami.alerts.rules.conditions import AlertCondition, NumberTest
 from kizami.alerts.rules.patterns import matches
 from kizami.alerts.rules.settings import NO_ALERTS, AlertSettings, parse_alerts
+from kizami.backend.incidents import Kind
 from kizami.core.targets.target import Target
-from kizami.home.incidents import Kind
 
 ALERTS_FILE = "alerts.json"
 MOST_COUNTS = 100_000  # that a run may read for conditions about numbers

@@ -13,12 +13,12 @@ from kizami.alerts.rules.settings import AlertSettings
 from kizami.aws.client import machine
 from kizami.aws.invocation import TimeLeft
 from kizami.aws.store.metric_table import DynamoDbMetricStore
+from kizami.backend.incidents import Kind
+from kizami.backend.targets import KnownTarget
+from kizami.backend.values import Bucket, bucket_of
 from kizami.core.coverage import Span
 from kizami.core.errors import StoreError
 from kizami.core.reconcile import ReconcilePolicy
-from kizami.home.incidents import Kind
-from kizami.home.targets import KnownTarget
-from kizami.home.values import Bucket, bucket_of
 
 ASKED_AT_ONCE = 16
 LEAST_SECONDS = 20.0  # what is left is for the decision and its messages

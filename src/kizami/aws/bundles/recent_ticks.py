@@ -19,13 +19,13 @@ from kizami.aws.invocation import TimeLeft
 from kizami.aws.known_targets import pace_of
 from kizami.aws.store.block_items import BlockItem
 from kizami.aws.store.tick_ledger import TickLedger, is_tick, read_tick
+from kizami.backend.targets import KnownTarget
+from kizami.backend.values import trouble_of
 from kizami.core.coverage import Completeness, Gap, Span
 from kizami.core.epoch import EPOCH
 from kizami.core.errors import StoreError
 from kizami.core.reconcile import ReconcilePolicy, since_first
 from kizami.core.targets.bundles import Bundle
-from kizami.home.targets import KnownTarget
-from kizami.home.values import trouble_of
 
 ASKED_AT_ONCE = 16
 LEAST_SECONDS = 15.0  # with less time left nothing more is counted

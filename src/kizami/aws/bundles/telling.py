@@ -17,10 +17,10 @@ from kizami.aws.reconciler import ReconcilerSettings
 from kizami.aws.store.block_items import BlockItem
 from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.aws.store.tick_ledger import TickLedger
+from kizami.backend.targets import KnownTarget
 from kizami.core.coverage import Completeness
 from kizami.core.errors import StoreError
 from kizami.core.targets.bundles import Bundle
-from kizami.home.targets import KnownTarget
 
 log = logging.getLogger(__name__)
 

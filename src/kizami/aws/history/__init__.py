@@ -2,5 +2,5 @@
 
 collector, bundles/ ─▶ keeping (what is stored says when it may go; what is kept no more is not asked for)
 reconciler, bundles/reconciling ─▶ totalling (hours that are closed) ─▶ hour_totals (an item a metric and hour)
-aws/home.py ─▶ figures (of the records that are there and, before them, of totals) ─▶ hour_totals
+aws/backend.py ─▶ figures (of the records that are there and, before them, of totals) ─▶ hour_totals
 """

@@ -13,12 +13,12 @@ from kizami.aws.history.keeping import HOUR, hour_of
 from kizami.aws.known_targets import RECENT
 from kizami.aws.store.slot_cache import SlotCache
 from kizami.aws.store.table_slots import TableSlots
+from kizami.backend.figures.gathering import gather, grain_of
+from kizami.backend.values import Bucket, bucket_of
 from kizami.core.coverage import Span, next_slot
 from kizami.core.epoch import from_seconds
 from kizami.core.ports import Clock
 from kizami.core.slots import shift
-from kizami.home.figures.gathering import gather, grain_of
-from kizami.home.values import Bucket, bucket_of
 
 Parts = tuple[list[Bucket], Span]
 

@@ -12,9 +12,9 @@ from kizami.aws.history.keeping import HOUR, SETTLING_SECONDS, KeptMetric, close
 from kizami.aws.invocation import TimeLeft
 from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.aws.store.tick_ledger import TOTALLED, TickLedger
+from kizami.backend.values import bucket_of
 from kizami.core.errors import StoreError
 from kizami.core.slots import format_instant, shift
-from kizami.home.values import bucket_of
 
 LEAST_SECONDS = 10.0  # with less time left no other hour is begun
 AT_ONCE = 16

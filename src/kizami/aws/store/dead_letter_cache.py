@@ -8,7 +8,7 @@ from threading import Lock
 
 from kizami.aws.store.dead_letters import SqsDeadLetters
 from kizami.aws.store.sqs_queue import SqsQueue
-from kizami.home.values import DeadLetter
+from kizami.backend.values import DeadLetter
 
 LOOK_SECONDS = 60.0
 # Thousands of them take a while: a tenth of the time at most, however quickly they become more.

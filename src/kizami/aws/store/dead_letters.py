@@ -11,11 +11,11 @@ from typing import Any
 from kizami.aws.client.json_client import Fields
 from kizami.aws.deliveries import ATTEMPTS, REASON
 from kizami.aws.store.sqs_queue import MAX_BATCH, QueueEntry, SqsQueue
+from kizami.backend.values import DeadLetter
 from kizami.core.epoch import from_ms
 from kizami.core.errors import InvalidInput, QueueError
 from kizami.core.messages import BundleMessage, ScheduleMessage, read_bundle, write_bundle
 from kizami.core.sender import PlannedMessage
-from kizami.home.values import DeadLetter
 
 MOST = 10_000  # looked at in one go
 HIDDEN_SECONDS = 300

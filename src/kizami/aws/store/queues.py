@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from itertools import islice
 
 from kizami.aws.store.sqs_queue import SqsQueue
+from kizami.backend.values import QueueDepth
 from kizami.core.backfill import spread
 from kizami.core.errors import QueueError
 from kizami.core.messages import ScheduleMessage
-from kizami.home.values import QueueDepth
 
 _PIECE = 1000
 

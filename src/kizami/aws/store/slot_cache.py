@@ -17,11 +17,11 @@ from itertools import pairwise
 from math import inf
 from threading import Lock
 
+from kizami.backend.values import Bucket
 from kizami.core.answers.numbers import Number, total_of
 from kizami.core.coverage import Span
 from kizami.core.epoch import from_seconds, to_seconds
 from kizami.core.messages import MetricRecord
-from kizami.home.values import Bucket
 
 HOUR, DAY = 3600, 86_400
 ABSENT = -inf

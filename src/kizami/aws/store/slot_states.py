@@ -16,13 +16,13 @@ from kizami.aws.history.keeping import kept_from
 from kizami.aws.store.slot_cache import KnownSlot, SlotCache
 from kizami.aws.store.stored_slots import StoredSlots
 from kizami.aws.store.table_slots import TableSlots
+from kizami.backend.columns import RecordColumns
+from kizami.backend.values import DeadLetter, PendingSlot, SlotCounts, SlotDetails, StoredSlot
 from kizami.core.coverage import Gap, Span, due_span, next_slot
 from kizami.core.epoch import from_seconds, to_seconds
 from kizami.core.messages import ScheduleMessage
 from kizami.core.slots import floor_to_slot, shift
 from kizami.core.targets.target import Target
-from kizami.home.columns import RecordColumns
-from kizami.home.values import DeadLetter, PendingSlot, SlotCounts, SlotDetails, StoredSlot
 
 
 class SlotStates:

@@ -7,10 +7,10 @@ from datetime import datetime
 
 from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.aws.store.slot_cache import KnownSlot
+from kizami.backend.values import Bucket
 from kizami.core.answers.numbers import Number, total_of
 from kizami.core.coverage import Span
 from kizami.core.epoch import from_seconds, to_seconds
-from kizami.home.values import Bucket
 
 
 class TableSlots:

@@ -8,8 +8,8 @@ from typing import Any
 
 import apsw
 
+from kizami.backend.port import Backend
 from kizami.core.slots import format_second
-from kizami.home.port import Home
 
 Rows = Callable[[], Iterable[Sequence[Any]]]
 
@@ -45,10 +45,10 @@ DEAD_LETTERS = (
 )
 
 
-def metric_rows(home: Home) -> Iterable[Sequence[Any]]:
+def metric_rows(backend: Backend) -> Iterable[Sequence[Any]]:
     """Every target, whether it is polled or not."""
-    newest, troubles = home.newest_slots(), home.troubles()
-    for target in home.targets():
+    newest, troubles = backend.newest_slots(), backend.troubles()
+    for target in backend.targets():
         trouble = troubles.get(target.name)
         yield (
             target.name,
@@ -62,9 +62,9 @@ def metric_rows(home: Home) -> Iterable[Sequence[Any]]:
         )
 
 
-def queue_rows(home: Home) -> Iterable[Sequence[Any]]:
+def queue_rows(backend: Backend) -> Iterable[Sequence[Any]]:
     """Every slot that waits to be asked for, or for its answer."""
-    for pending in home.pending():
+    for pending in backend.pending():
         yield (
             pending.metric,
             _text(pending.slot),
@@ -77,9 +77,9 @@ def queue_rows(home: Home) -> Iterable[Sequence[Any]]:
         )
 
 
-def dead_letter_rows(home: Home) -> Iterable[Sequence[Any]]:
+def dead_letter_rows(backend: Backend) -> Iterable[Sequence[Any]]:
     """Every dead letter; none where none are kept."""
-    for letter in home.dead_letters() if home.keeps_dead_letters else ():
+    for letter in backend.dead_letters() if backend.keeps_dead_letters else ():
         yield (
             letter.metric,
             _text(letter.slot),

@@ -1,4 +1,4 @@
-"""The table `records`: every stored slot of a home as a row, read only as far as a statement asks for it."""
+"""The table `records`: every stored slot of a backend as a row, read only as far as a statement asks for it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 import apsw
 
+from kizami.backend.columns import RecordColumns, whole_seconds
+from kizami.backend.grid import stored_state
+from kizami.backend.port import Backend
+from kizami.backend.targets import ONE_MACHINE
 from kizami.cli.sql.slot_bounds import FIRST, PAST_LAST, Comparison, slot_range
 from kizami.core.answers.numbers import to_number
 from kizami.core.epoch import InstantTexts, from_seconds
-from kizami.home.columns import RecordColumns, whole_seconds
-from kizami.home.grid import stored_state
-from kizami.home.port import Home
-from kizami.home.targets import ONE_MACHINE
 
 COLUMNS = (
     "metric TEXT",
@@ -50,11 +50,11 @@ _ALL_ROWS = 10_000_000  # a guess for SQLite's plan: what counts is that less is
 class RecordsModule:
     """Makes the table, for `apsw.Connection.create_module`."""
 
-    def __init__(self, home: Home) -> None:
-        self._home = home
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
 
     def Connect(self, *about: Any) -> tuple[str, RecordsTable]:
-        return f"CREATE TABLE records ({', '.join(COLUMNS)})", RecordsTable(self._home)
+        return f"CREATE TABLE records ({', '.join(COLUMNS)})", RecordsTable(self._backend)
 
     Create = Connect
 
@@ -62,8 +62,8 @@ class RecordsModule:
 class RecordsTable:
     """Tells SQLite which conditions it can use: on the metric, and on the slot."""
 
-    def __init__(self, home: Home) -> None:
-        self._home = home
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
         self._ordinals: dict[str, int] = {}
 
     def BestIndexObject(self, info: apsw.IndexInfo) -> bool:
@@ -88,7 +88,7 @@ class RecordsTable:
                 yield number, ["slot", _OF_SLOT[kind].value]
 
     def Open(self) -> RecordsCursor:
-        return RecordsCursor(self._home, self._ordinals)
+        return RecordsCursor(self._backend, self._ordinals)
 
     def Disconnect(self) -> None:
         """Nothing is held."""
@@ -113,8 +113,8 @@ def _is_in_order(info: apsw.IndexInfo, is_of_one_metric: bool) -> bool:
 class RecordsCursor:
     """Goes through the records, a piece at a time; of a piece only those columns are made that are asked for."""
 
-    def __init__(self, home: Home, ordinals: dict[str, int]) -> None:
-        self._home = home
+    def __init__(self, backend: Backend, ordinals: dict[str, int]) -> None:
+        self._backend = backend
         self._ordinals = ordinals
         self._texts = InstantTexts()
         self._makers: tuple[Callable[[RecordColumns], Sequence[Any]], ...] = (
@@ -134,8 +134,8 @@ class RecordsCursor:
         found = [*zip(json.loads(conditions), values, strict=True)]
         bounds = slot_range((Comparison(kind), value) for (column, kind), value in found if column == "slot")
         chosen = [(kind, value) for (column, kind), value in found if column == "metric"]
-        names = [name for name in sorted(self._home.names()) if all(_may_be(name, *each) for each in chosen)]
-        paces = {target.name: target.pace for target in self._home.targets(names)} if with_details else {}
+        names = [name for name in sorted(self._backend.names()) if all(_may_be(name, *each) for each in chosen)]
+        paces = {target.name: target.pace for target in self._backend.targets(names)} if with_details else {}
         self._late_after = {name: pace.late_after_ms for name, pace in paces.items()}
         self._pieces = self._read(names, *bounds, details=bool(with_details))
         self._load()
@@ -144,7 +144,7 @@ class RecordsCursor:
         if first < past:
             start, end = from_seconds(max(first, FIRST)), from_seconds(min(past, PAST_LAST - 1))
             for name in names:
-                yield from self._home.record_columns(name, start, end, details=details)
+                yield from self._backend.record_columns(name, start, end, details=details)
 
     def _load(self) -> None:
         self._piece = next(self._pieces, None)

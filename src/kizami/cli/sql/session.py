@@ -1,4 +1,4 @@
-"""A connection on which a home is asked in SQL: to no file, with tables that only read."""
+"""A connection on which a backend is asked in SQL: to no file, with tables that only read."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 
 import apsw
 
+from kizami.backend.port import Backend
+from kizami.backend.times.durations import read_duration
 from kizami.cli.sql.list_tables import (
     DEAD_LETTERS,
     METRICS,
@@ -23,8 +25,6 @@ from kizami.cli.sql.records_table import COLUMNS, RecordsModule
 from kizami.core.errors import InvalidInput
 from kizami.core.ports import Clock
 from kizami.core.slots import format_second, shift, shorten
-from kizami.home.port import Home
-from kizami.home.times.durations import read_duration
 from kizami.local.store.database import open_nowhere
 
 TABLES = {"records": COLUMNS, "metrics": METRICS, "queue": QUEUE, "dead_letters": DEAD_LETTERS}
@@ -49,9 +49,9 @@ class ResultSet:
 
 
 class SqlSession:
-    """Asks a home in SQL. InvalidInput for whatever is wrong with a statement, with the place in it."""
+    """Asks a backend in SQL. InvalidInput for whatever is wrong with a statement, with the place in it."""
 
-    def __init__(self, home: Home, clock: Clock) -> None:
+    def __init__(self, backend: Backend, clock: Clock) -> None:
         self._connection = open_nowhere()
         # What apsw calls a table has many methods that may be left out, which a protocol cannot say.
         make: Any = partial(
@@ -61,10 +61,10 @@ class SqlSession:
             eponymous_only=True,
             read_only=True,
         )
-        make("records", RecordsModule(home))
-        make("metrics", ListModule(METRICS, lambda: metric_rows(home)))
-        make("queue", ListModule(QUEUE, lambda: queue_rows(home)))
-        make("dead_letters", ListModule(DEAD_LETTERS, lambda: dead_letter_rows(home)))
+        make("records", RecordsModule(backend))
+        make("metrics", ListModule(METRICS, lambda: metric_rows(backend)))
+        make("queue", ListModule(QUEUE, lambda: queue_rows(backend)))
+        make("dead_letters", ListModule(DEAD_LETTERS, lambda: dead_letter_rows(backend)))
         # Deterministic, as far as one statement goes: it is then computed once and not for each row.
         ago: Any = partial(_ago, clock)
         self._connection.create_scalar_function("ago", ago, 1, deterministic=True)

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import IO, Any
 
+from kizami.backend.figures.report import Report
+from kizami.backend.figures.summary import Aggregate
+from kizami.backend.figures.wire import csv_columns, csv_rows, figure_json, told_value
 from kizami.cli.terminal.record_formats import PLAIN, CsvForm, import_pyarrow
 from kizami.core.epoch import to_ms
-from kizami.home.figures.report import Report
-from kizami.home.figures.summary import Aggregate
-from kizami.home.figures.wire import csv_columns, csv_rows, figure_json, told_value
 
 Aggregates = Sequence[Aggregate]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
+from kizami.backend.figures.report import Compared, Report
+from kizami.backend.figures.summary import Aggregate, Figure
+from kizami.backend.figures.wire import figure_text, told_change, told_value
 from kizami.cli.terminal.printing import instant_text
 from kizami.cli.terminal.tables import Columns
 from kizami.core.answers.numbers import Number
 from kizami.core.coverage import Completeness
-from kizami.home.figures.report import Compared, Report
-from kizami.home.figures.summary import Aggregate, Figure
-from kizami.home.figures.wire import figure_text, told_change, told_value
 
 
 def figure_columns(aggregates: Sequence[Aggregate], compare: str | None, *, named: bool) -> Columns:

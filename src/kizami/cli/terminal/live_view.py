@@ -20,6 +20,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from kizami.backend.health import HOUR
+from kizami.backend.port import Backend
+from kizami.backend.snapshot import read_coverage
+from kizami.backend.times.zones import zoned_text
+from kizami.backend.values import Lateness, QueueDepth, lateness_of
 from kizami.cli.terminal.colours import is_styled
 from kizami.cli.terminal.printing import age_text, completeness_text, plural
 from kizami.cli.terminal.unblocked_output import UnblockedOutput
@@ -27,13 +32,8 @@ from kizami.core.answers.numbers import plain_text
 from kizami.core.coverage import Completeness
 from kizami.core.errors import KizamiError
 from kizami.core.logs import PlainFormatter
-from kizami.home.health import HOUR
-from kizami.home.port import Home
-from kizami.home.snapshot import read_coverage
-from kizami.home.times.zones import zoned_text
-from kizami.home.values import Lateness, QueueDepth, lateness_of
+from kizami.local.backend import LocalBackend
 from kizami.local.engine.loop import Engine, StoredRecord
-from kizami.local.home import LocalHome
 from kizami.platform.clock import SystemClock
 
 _ROWS = 12
@@ -106,13 +106,13 @@ class LiveView:
 
     def _run(self) -> None:
         try:
-            with closing(LocalHome(self._database)) as home:
+            with closing(LocalBackend(self._database)) as backend:
                 read_at = 0.0
                 while not self._closing.wait(_REFRESH_SECONDS):
                     # Reading takes longer for many targets, and must not become a burden.
                     if time.monotonic() - read_at >= len(self._engine.targets) / _TARGETS_A_SECOND:
                         names = [target.name for target in self._engine.targets]
-                        numbers = read_numbers(home, names, SystemClock().now())
+                        numbers = read_numbers(backend, names, SystemClock().now())
                         read_at = time.monotonic()
                     self._live.update(self._picture(numbers), refresh=True)
         except KizamiError as error:  # the file is gone
@@ -141,9 +141,9 @@ class LiveView:
         return picture(facts, self._console.height, styled=is_styled())
 
 
-def read_numbers(home: Home, names: Collection[str], now: datetime) -> Numbers:
+def read_numbers(backend: Backend, names: Collection[str], now: datetime) -> Numbers:
     """How much of the last hour these targets have, as `kizami status` tells it, and the queue."""
-    return Numbers(read_coverage(home, home.targets(names), HOUR, now), home.queue_depth(now))
+    return Numbers(read_coverage(backend, backend.targets(names), HOUR, now), backend.queue_depth(now))
 
 
 def picture(facts: Facts, height: int, *, styled: bool) -> Group:

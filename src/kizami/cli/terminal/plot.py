@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from kizami.backend.figures.summary import Aggregate, Figure
 from kizami.core.answers.numbers import Number, plain_text
 from kizami.core.coverage import Span
 from kizami.core.slots import shift
-from kizami.home.figures.summary import Aggregate, Figure
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from typing import Any
 
 import click
 
+from kizami.backend.times.zones import zoned_text
+from kizami.backend.values import DaemonState
 from kizami.cli.options import Decorator
 from kizami.cli.ranges import TimeRange
 from kizami.cli.shown_zone import shown_zone
 from kizami.core.coverage import Completeness
 from kizami.core.slots import format_second
-from kizami.home.times.zones import zoned_text
-from kizami.home.values import DaemonState
 
 json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import IO, Any
 
+from kizami.backend.columns import RecordColumns, after_slots
 from kizami.core.epoch import InstantTexts
 from kizami.core.errors import ConfigurationError
 from kizami.core.slots import format_second
-from kizami.home.columns import RecordColumns, after_slots
 
 COLUMNS = ("metricName", "slotTime", "count", "collectedAt")
 _ROW_GROUP = 100_000

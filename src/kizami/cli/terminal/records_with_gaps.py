@@ -1,4 +1,4 @@
-"""Records on their way from a home to the reader: counted, with the gaps between them, in constant memory."""
+"""Records on their way from a backend to the reader: counted, with the gaps between them, in constant memory."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
+from kizami.backend.columns import RecordColumns
 from kizami.core.coverage import Completeness, Gap, Span, find_gaps
 from kizami.core.epoch import from_seconds, to_seconds
 from kizami.core.slots import floor_to_slot, shift
-from kizami.home.columns import RecordColumns
 
 
 class RecordsWithGaps:

@@ -11,8 +11,8 @@ from pathlib import Path
 from kizami.cli.terminal.printing import age_text
 from kizami.core.coverage import count_slots
 from kizami.core.errors import KizamiError
+from kizami.local.backend import LocalBackend
 from kizami.local.engine.loop import Engine
-from kizami.local.home import LocalHome
 from kizami.platform.clock import SystemClock
 
 _MOST_METRICS = 2000  # of more, who stops it would have to wait for the missing slots to be counted
@@ -43,12 +43,12 @@ class RunSummary:
         """The dead letters that are there, and this run's slots that are neither stored nor queued nor dead."""
         metrics = [metric for target in self._engine.targets for metric in target.metrics]
         now = SystemClock().now()
-        with closing(LocalHome(self._database)) as home:
-            dead = {"dead_letters": home.queue_depth(now).dead}
+        with closing(LocalBackend(self._database)) as backend:
+            dead = {"dead_letters": backend.queue_depth(now).dead}
             if len(metrics) > _MOST_METRICS:
                 return dead
-            spans = {each.name: each.within(self._began, now, now) for each in home.targets(metrics)}
-            return dead | {"missing": sum(map(count_slots, home.missing(spans).values()))}
+            spans = {each.name: each.within(self._began, now, now) for each in backend.targets(metrics)}
+            return dead | {"missing": sum(map(count_slots, backend.missing(spans).values()))}
 
 
 @contextmanager

@@ -9,14 +9,23 @@ from itertools import islice
 from math import ceil
 from typing import NamedTuple
 
+from kizami.backend.health import (
+    LATENESS_RANGE,
+    RANK,
+    Level,
+    Overview,
+    TargetCondition,
+    TargetStatus,
+    Verdict,
+    judge,
+)
+from kizami.backend.port import Backend
+from kizami.backend.snapshot import BackendHealth, read_health
+from kizami.backend.values import BackupState, DaemonState, QueueDepth
 from kizami.cli.terminal.colours import Colour, coloured
 from kizami.cli.terminal.printing import age_text, completeness_text, instant_text, is_down, percent_text, plural
 from kizami.cli.terminal.tables import fits, hanging, table_lines
 from kizami.core.coverage import Completeness
-from kizami.home.health import LATENESS_RANGE, RANK, Level, Overview, TargetCondition, TargetStatus, Verdict, judge
-from kizami.home.port import Home
-from kizami.home.snapshot import HomeHealth, read_health
-from kizami.home.values import BackupState, DaemonState, QueueDepth
 from kizami.web.view.phrasing import verdict_sentence
 from kizami.web.view.words import words_in
 
@@ -43,9 +52,9 @@ _NARROW = (*_COLUMNS[:3], ("hour", True), ("day", True), ("missing", True))
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What the verb shows: the home's health, and the daemon that collects, if one does there."""
+    """What the verb shows: the backend's health, and the daemon that collects, if one does there."""
 
-    health: HomeHealth
+    health: BackendHealth
     daemon: DaemonState | None
 
     @property
@@ -54,9 +63,9 @@ class Status:
         return sorted(self.health.targets.values(), key=_urgency)
 
 
-def read_status(home: Home, now: datetime) -> Status:
-    """The state of the home at `now`."""
-    return Status(read_health(home, now), home.daemon())
+def read_status(backend: Backend, now: datetime) -> Status:
+    """The state of the backend at `now`."""
+    return Status(read_health(backend, now), backend.daemon())
 
 
 def _urgency(status: TargetStatus) -> tuple[int, float, float, str]:

@@ -19,8 +19,8 @@ from kizami.aggregation.batch import Ending, RunOutcome
 from kizami.aggregation.messages import AggregationMessage
 from kizami.aggregation.points import DEFAULT_ZONE, UserPoints, point_day, require_zone
 from kizami.aggregation.signing import ApiKey, require_company_id
+from kizami.cli.backends import BackendOptions, backend_options
 from kizami.cli.exit_codes import CONFIGURATION, FAILURE, OK, UNREACHABLE
-from kizami.cli.homes import HomeOptions, backend_options
 from kizami.cli.options import Decorator, SuggestingGroup, database_option
 from kizami.cli.shown_zone import tz_option
 from kizami.cli.terminal.printing import instant_text, json_option, plural, print_json, say
@@ -113,14 +113,16 @@ def run(
 @tz_option
 @json_option
 @backend_options
-def points(company_id: str, month: str | None, time_zone: str, as_json: bool, home_options: HomeOptions) -> None:
+def points(
+    company_id: str, month: str | None, time_zone: str, as_json: bool, backend_options: BackendOptions
+) -> None:
     """Show how many points each of the company's users has in a month."""
     _company(company_id)
     wanted = _month(month) if month else point_day(SystemClock().now(), _zone(time_zone)).month
     found = (
-        _points_on_aws(home_options, company_id, wanted)
-        if home_options.backend == "aws"
-        else _points_here(home_options, company_id, wanted)
+        _points_on_aws(backend_options, company_id, wanted)
+        if backend_options.backend == "aws"
+        else _points_here(backend_options, company_id, wanted)
     )
     total = sum(item.points for item in found)
     shown_month = f"{wanted[:4]}-{wanted[4:]}"
@@ -134,19 +136,19 @@ def points(company_id: str, month: str | None, time_zone: str, as_json: bool, ho
     say(f"{company_id} in {shown_month}: {plural(total, 'point')} of {plural(len(found), 'user')}")
 
 
-def _points_here(home_options: HomeOptions, company_id: str, month: str) -> list[UserPoints]:
+def _points_here(backend_options: BackendOptions, company_id: str, month: str) -> list[UserPoints]:
     from kizami.aggregation.stores.sqlite import SqlitePointStore
     from kizami.local.store.database import open_database
 
-    connection = open_database(home_options.database)
+    connection = open_database(backend_options.database)
     try:
-        return list(SqlitePointStore(connection, home_options.database).points(company_id, month))
+        return list(SqlitePointStore(connection, backend_options.database).points(company_id, month))
     finally:
         connection.close()
 
 
-def _points_on_aws(home_options: HomeOptions, company_id: str, month: str) -> list[UserPoints]:
-    tables = home_options.places.company_tables
+def _points_on_aws(backend_options: BackendOptions, company_id: str, month: str) -> list[UserPoints]:
+    tables = backend_options.places.company_tables
     if tables is None:
         raise ConfigurationError("POINTS_TABLE_NAME", "is not set, and the stack has no such table")
     from kizami.aggregation.stores.points_table import DynamoDbPointStore

@@ -8,16 +8,16 @@ from pathlib import Path
 import click
 
 from kizami.alerts.rules.settings import NO_ALERTS, AlertSettings, Rule
+from kizami.backend.incidents import BACKEND, Incident
+from kizami.backend.wire import event_json, incident_json
+from kizami.cli.backends import BackendOptions, backend_options, user_name
 from kizami.cli.exit_codes import OK, exit_code
-from kizami.cli.homes import HomeOptions, backend_options, user_name
 from kizami.cli.metric_names import optional_metric_argument, require_known
 from kizami.cli.options import SuggestingGroup, config_option
 from kizami.cli.terminal.printing import instant_text, json_option, plural, print_json, say
 from kizami.cli.terminal.tables import print_table
 from kizami.core.errors import ConfigurationError, InvalidInput, KizamiError
 from kizami.core.slots import parse_duration, shift
-from kizami.home.incidents import HOME, Incident
-from kizami.home.wire import event_json, incident_json
 from kizami.platform.clock import SystemClock
 from kizami.platform.config_file import load_config
 
@@ -40,11 +40,13 @@ def command() -> None:
 @backend_options
 @click.option("--all", "is_all", is_flag=True, help="Those that are over, too.")
 @click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="At most so many; 0: all.")
-def list_incidents(metric: str | None, as_json: bool, home_options: HomeOptions, is_all: bool, limit: int) -> None:
+def list_incidents(
+    metric: str | None, as_json: bool, backend_options: BackendOptions, is_all: bool, limit: int
+) -> None:
     """List the open incidents, the newest first: of all targets, or of METRIC and of kizami itself."""
-    with home_options.opened() as home:
-        log = home.incident_log
-        chosen = require_known(home, metric) if metric else None
+    with backend_options.opened() as backend:
+        log = backend.incident_log
+        chosen = require_known(backend, metric) if metric else None
         found = log.incidents(limit or -1, open_only=not is_all, metric=chosen)
         waiting = log.undelivered()
     if as_json:
@@ -61,10 +63,10 @@ def list_incidents(metric: str | None, as_json: bool, home_options: HomeOptions,
 @click.argument("number", type=click.IntRange(1))
 @json_option
 @backend_options
-def show(number: int, as_json: bool, home_options: HomeOptions) -> None:
+def show(number: int, as_json: bool, backend_options: BackendOptions) -> None:
     """Show all that is known about the incident NUMBER."""
-    with home_options.opened() as home:
-        incident = home.incident_log.incident(number)
+    with backend_options.opened() as backend:
+        incident = backend.incident_log.incident(number)
     fields = incident_json(incident)
     if as_json:
         print_json(fields)
@@ -84,10 +86,10 @@ def show(number: int, as_json: bool, home_options: HomeOptions) -> None:
 @click.option("--by", default=None, help="Who takes it on.  [default: the user]")
 @json_option
 @backend_options
-def acknowledge(number: int, by: str | None, as_json: bool, home_options: HomeOptions) -> None:
+def acknowledge(number: int, by: str | None, as_json: bool, backend_options: BackendOptions) -> None:
     """Take the incident NUMBER on: there are no reminders, and its end is told."""
-    with home_options.opened() as home:
-        incident = home.incident_log.acknowledge(number, by or user_name())
+    with backend_options.opened() as backend:
+        incident = backend.incident_log.acknowledge(number, by or user_name())
     if as_json:
         print_json(incident_json(incident))
     say(f"incident {number} is acknowledged by {incident.acknowledged_by}")
@@ -98,14 +100,14 @@ def acknowledge(number: int, by: str | None, as_json: bool, home_options: HomeOp
 @click.option("--for", "duration", default="2h", show_default=True, help="How long, like 30m, 2h or 7d.")
 @json_option
 @backend_options
-def silence(number: int, duration: str, as_json: bool, home_options: HomeOptions) -> None:
+def silence(number: int, duration: str, as_json: bool, backend_options: BackendOptions) -> None:
     """Keep quiet about the incident NUMBER for a while; what is to be told then is told after it."""
     seconds = parse_duration(duration, "--for")
     if not 0 < seconds <= LONGEST_SILENCE_SECONDS:
         raise InvalidInput("--for", "must be from 1s to 31d")
     until = shift(SystemClock().now(), seconds)
-    with home_options.opened() as home:
-        incident = home.incident_log.silence(number, until, user_name())
+    with backend_options.opened() as backend:
+        incident = backend.incident_log.silence(number, until, user_name())
     if as_json:
         print_json(incident_json(incident))
     say(f"incident {number} is silenced until {instant_text(until)}")
@@ -115,10 +117,10 @@ def silence(number: int, duration: str, as_json: bool, home_options: HomeOptions
 @click.argument("number", type=click.IntRange(1))
 @json_option
 @backend_options
-def unsilence(number: int, as_json: bool, home_options: HomeOptions) -> None:
+def unsilence(number: int, as_json: bool, backend_options: BackendOptions) -> None:
     """End the silence about the incident NUMBER: what is to be told of it, its end included, is told now."""
-    with home_options.opened() as home:
-        incident = home.incident_log.unsilence(number, user_name())
+    with backend_options.opened() as backend:
+        incident = backend.incident_log.unsilence(number, user_name())
     if as_json:
         print_json(incident_json(incident))
     say(f"incident {number} is not silenced any more")
@@ -129,14 +131,14 @@ def unsilence(number: int, as_json: bool, home_options: HomeOptions) -> None:
 @json_option
 @backend_options
 @click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="At most so many; 0: all.")
-def events(metric: str | None, as_json: bool, home_options: HomeOptions, limit: int) -> None:
+def events(metric: str | None, as_json: bool, backend_options: BackendOptions, limit: int) -> None:
     """List what happened: started, stopped, reloaded, backfilled by whom, a clock that jumped …
 
     With METRIC, what happened to that target, alone or with others, and to kizami itself.
     """
-    with home_options.opened() as home:
-        chosen = require_known(home, metric) if metric else None
-        found = [event_json(event) for event in home.incident_log.events(limit or -1, metric=chosen)]
+    with backend_options.opened() as backend:
+        chosen = require_known(backend, metric) if metric else None
+        found = [event_json(event) for event in backend.incident_log.events(limit or -1, metric=chosen)]
     if as_json:
         print_json({"events": found})
     elif found:
@@ -181,7 +183,7 @@ def _try(rule: Rule, settings: AlertSettings) -> KizamiError | None:
 
 
 def _row(incident: Incident) -> list[str]:
-    first = next(iter(incident.members), HOME)
+    first = next(iter(incident.members), BACKEND)
     kinds = _text(sorted(kind.value for kind in incident.kinds))
     moments = instant_text(incident.shown_since), instant_text(incident.over_since)
     return [

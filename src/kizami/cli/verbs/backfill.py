@@ -10,8 +10,10 @@ from itertools import chain
 
 import click
 
+from kizami.backend.port import Backend, QueueWorker
+from kizami.backend.targets import KnownTarget
+from kizami.cli.backends import BackendOptions, backend_options
 from kizami.cli.exit_codes import FAILURE, OK
-from kizami.cli.homes import HomeOptions, backend_options
 from kizami.cli.metric_names import chosen_targets, metrics_argument
 from kizami.cli.ranges import TimeRange, range_options
 from kizami.cli.terminal.colours import is_terminal
@@ -22,8 +24,6 @@ from kizami.core.coverage import Gap, Span, count_slots
 from kizami.core.errors import InvalidInput
 from kizami.core.messages import ScheduleMessage
 from kizami.core.slots import shift
-from kizami.home.port import Home, QueueWorker
-from kizami.home.targets import KnownTarget
 
 MOST_LOOKED_THROUGH = 200_000_000
 MOST_QUEUED = 5_000_000  # what is on the queue takes room in the database
@@ -65,7 +65,7 @@ def command(
     dry_run: bool,
     no_wait: bool,
     as_json: bool,
-    home_options: HomeOptions,
+    backend_options: BackendOptions,
 ) -> int:
     """Ask for past slots of METRIC (or of all that are polled) that have no record.
 
@@ -76,21 +76,26 @@ def command(
     """
     if time_range.is_default and not only_gaps:
         raise click.UsageError("Say which slots: --gaps, or --from and --to, or --last.")
-    with home_options.opened() as home:
-        chosen = chosen_targets(home, metrics)
+    with backend_options.opened() as backend:
+        chosen = chosen_targets(backend, metrics)
         if live_only := [name for name, target in chosen.items() if not target.backfill]:
             say(left_out_words(live_only))
         targets = {name: target for name, target in chosen.items() if target.backfill}
-        plan = make_plan(home, targets, time_range, only_gaps, is_repair=not dry_run)
+        plan = make_plan(backend, targets, time_range, only_gaps, is_repair=not dry_run)
         if dry_run:
             return _show(plan, as_json)
         if no_wait:
-            return _leave(_send(home, _without_damaged(home, plan)), as_json)
-        return _run(home, plan, as_json)
+            return _leave(_send(backend, _without_damaged(backend, plan)), as_json)
+        return _run(backend, plan, as_json)
 
 
 def make_plan(
-    home: Home, targets: Mapping[str, KnownTarget], time_range: TimeRange, only_gaps: bool, *, is_repair: bool
+    backend: Backend,
+    targets: Mapping[str, KnownTarget],
+    time_range: TimeRange,
+    only_gaps: bool,
+    *,
+    is_repair: bool,
 ) -> Plan:
     """What there is to do; InvalidInput if it is more than one run should take on.
 
@@ -104,19 +109,25 @@ def make_plan(
         for name, target in targets.items()
     }
     _require_at_most(MOST_LOOKED_THROUGH, sum(span.expected for span in spans.values()))
-    damaged = home.count_damaged(spans) if is_repair else 0
-    plan = Plan(targets, spans, home.missing(spans), home.queued(spans), _count_unstored(home, spans), damaged)
+    damaged = backend.count_damaged(spans) if is_repair else 0
+    plan = Plan(
+        targets, spans, backend.missing(spans), backend.queued(spans), _count_unstored(backend, spans), damaged
+    )
     _require_at_most(MOST_QUEUED, plan.missing + damaged)
     return plan
 
 
-def _without_damaged(home: Home, plan: Plan) -> Plan:
+def _without_damaged(backend: Backend, plan: Plan) -> Plan:
     """The plan once its damaged history is given up, right before it is asked for again."""
     if not plan.damaged:
         return plan
-    say(f"{plural(home.forget_damaged(plan.spans), 'damaged piece')} of history given up, to be asked for again")
+    say(
+        f"{plural(backend.forget_damaged(plan.spans), 'damaged piece')} of history given up, to be asked for again"
+    )
     spans = plan.spans
-    return Plan(plan.targets, spans, home.missing(spans), home.queued(spans), _count_unstored(home, spans))
+    return Plan(
+        plan.targets, spans, backend.missing(spans), backend.queued(spans), _count_unstored(backend, spans)
+    )
 
 
 def _require_at_most(most: int, slots: int) -> None:
@@ -133,23 +144,23 @@ def _show(plan: Plan, as_json: bool) -> int:
     return OK
 
 
-def _run(home: Home, plan: Plan, as_json: bool) -> int:
+def _run(backend: Backend, plan: Plan, as_json: bool) -> int:
     asked = stored = 0
     if plan.missing or plan.waiting or plan.damaged:
-        plan, asked = _have_collected(home, plan)
-        stored = min(asked, plan.unstored - _count_unstored(home, plan.spans))
+        plan, asked = _have_collected(backend, plan)
+        stored = min(asked, plan.unstored - _count_unstored(backend, plan.spans))
     if as_json:
         print_json({"asked": asked, "stored": stored, "gaps": gap_list(plan.gaps)})
     if stored < asked:
-        say(f"{stored:,} of {plural(asked, 'slot')} stored; {_why_not_all(home, plan)}")
+        say(f"{stored:,} of {plural(asked, 'slot')} stored; {_why_not_all(backend, plan)}")
         return FAILURE
     say(f"{plural(stored, 'slot')} stored")
     return OK
 
 
-def _why_not_all(home: Home, plan: Plan) -> str:
+def _why_not_all(backend: Backend, plan: Plan) -> str:
     blocked = {
-        name: each.error for name, each in home.troubles().items() if name in plan.spans and each.is_blocked
+        name: each.error for name, each in backend.troubles().items() if name in plan.spans and each.is_blocked
     }
     if not blocked:
         return "`kizami dead-letters list` says why not the others"
@@ -165,13 +176,13 @@ def _leave(queued: int, as_json: bool) -> int:
     return OK
 
 
-def _have_collected(home: Home, plan: Plan) -> tuple[Plan, int]:
+def _have_collected(backend: Backend, plan: Plan) -> tuple[Plan, int]:
     """Put the missing slots on the queue and wait until they are settled; the plan now, and how many they were."""
     try:
-        with home.worker(plan.gaps) as worker:
-            plan = _without_damaged(home, plan)
+        with backend.worker(plan.gaps) as worker:
+            plan = _without_damaged(backend, plan)
             say(f"{_task_words(plan)}; {worker.words}")
-            asked = _send(home, plan) + plan.waiting
+            asked = _send(backend, plan) + plan.waiting
             _wait(worker, plan, asked)
             return plan, asked
     except KeyboardInterrupt:
@@ -185,17 +196,17 @@ def _task_words(plan: Plan) -> str:
     return ", ".join(filter(None, (missing, waiting)))
 
 
-def _count_unstored(home: Home, spans: Mapping[str, Span]) -> int:
-    return sum(told.missing for told in home.completeness(spans).values())
+def _count_unstored(backend: Backend, spans: Mapping[str, Span]) -> int:
+    return sum(told.missing for told in backend.completeness(spans).values())
 
 
-def _send(home: Home, plan: Plan) -> int:
-    sent = home.backfill(plan.messages())
+def _send(backend: Backend, plan: Plan) -> int:
+    sent = backend.backfill(plan.messages())
     for name in plan.gaps:
         target, span = plan.targets[name], plan.spans[name]
         # A past that joins the present is expected from now on; one that stands apart is not.
         if span.start < target.first_slot <= shift(span.end, 2 * target.interval_seconds + target.lag_seconds):
-            home.expect_from(name, span.start)
+            backend.expect_from(name, span.start)
     return sent
 
 

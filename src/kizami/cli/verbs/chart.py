@@ -11,8 +11,14 @@ from typing import Any
 
 import click
 
+from kizami.backend.figures.report import read_report
+from kizami.backend.figures.summary import Aggregate, Figure
+from kizami.backend.figures.wire import figure_json
+from kizami.backend.port import Backend
+from kizami.backend.targets import KnownTarget
+from kizami.backend.values import DaemonState
+from kizami.cli.backends import BackendOptions, backend_options
 from kizami.cli.figure_options import FigureOptions, figure_options
-from kizami.cli.homes import HomeOptions, backend_options
 from kizami.cli.metric_names import find_targets, some_metrics_argument
 from kizami.cli.ranges import TimeRange, range_options, widened
 from kizami.cli.terminal.colours import emphasized
@@ -27,12 +33,6 @@ from kizami.cli.terminal.printing import (
 from kizami.core.coverage import add_up
 from kizami.core.errors import InvalidInput
 from kizami.core.slots import format_second
-from kizami.home.figures.report import read_report
-from kizami.home.figures.summary import Aggregate, Figure
-from kizami.home.figures.wire import figure_json
-from kizami.home.port import Home
-from kizami.home.targets import KnownTarget
-from kizami.home.values import DaemonState
 
 _NARROWEST = 24
 
@@ -63,7 +63,7 @@ def command(
     width: int | None,
     height: int,
     as_json: bool,
-    home_options: HomeOptions,
+    backend_options: BackendOptions,
 ) -> None:
     """Draw METRIC over a range of time; several metrics, also 'chat/*', one below the other.
 
@@ -75,12 +75,12 @@ def command(
         raise click.UsageError("Draw one of --sum, --mean, --min and --max at a time.")
     plane = (width or max(_NARROWEST, shutil.get_terminal_size().columns)) - MARGIN
     glyphs = _glyphs()
-    with home_options.opened() as home:
+    with backend_options.opened() as backend:
         drawings = [
-            _drawing(home, target, time_range, figures, plane * glyphs.wide)
-            for target in find_targets(home, metrics)
+            _drawing(backend, target, time_range, figures, plane * glyphs.wide)
+            for target in find_targets(backend, metrics)
         ]
-        daemon = home.daemon() if time_range.reaches_now else None
+        daemon = backend.daemon() if time_range.reaches_now else None
     if as_json:
         _print_json(drawings)
     else:
@@ -89,14 +89,16 @@ def command(
     say(_words(drawings, glyphs, daemon))
 
 
-def _drawing(home: Home, target: KnownTarget, asked: TimeRange, figures: FigureOptions, most: int) -> Drawing:
+def _drawing(
+    backend: Backend, target: KnownTarget, asked: TimeRange, figures: FigureOptions, most: int
+) -> Drawing:
     aggregate = figures.aggregates[0] if figures.aggregates else None
     if figures.every:
         edges = _fitting(figures.question.edges(figures.window(asked)), most)
     else:
         wider = widened(asked, target.interval_seconds, target.lag_seconds)
         edges = column_edges(target.whole(wider.start, wider.end, wider.now), most)
-    report = read_report(home, target, figures.question, edges, asked.now)
+    report = read_report(backend, target, figures.question, edges, asked.now)
     return Drawing(target, edges[0], edges[-1], [row.figure for row in report.rows], aggregate)
 
 

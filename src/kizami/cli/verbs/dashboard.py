@@ -7,7 +7,7 @@ import threading
 
 import click
 
-from kizami.cli.homes import HomeOptions, OpenHome, backend_options
+from kizami.cli.backends import BackendOptions, OpenBackend, backend_options
 from kizami.cli.options import listen_options
 from kizami.cli.page_options import OpenAccess, page_options
 from kizami.cli.terminal.unblocked_output import unblock_stderr
@@ -22,7 +22,7 @@ from kizami.web.server import DashboardServer
 @backend_options
 @listen_options(DEFAULT_HOST, DEFAULT_PORT)
 @page_options
-def command(home_options: HomeOptions, host: str, port: int, access: OpenAccess) -> None:
+def command(backend_options: BackendOptions, host: str, port: int, access: OpenAccess) -> None:
     """Serve the dashboard until Ctrl-C.
 
     With `--backend aws` it shows a deployed stack; targets are paused in its configuration, not here.
@@ -32,20 +32,20 @@ def command(home_options: HomeOptions, host: str, port: int, access: OpenAccess)
     unblock_stderr()
     use_logs()
     let_in = access(host)
-    open_home, look_seconds = home_options.opener()
-    _try_out(open_home)
-    server = DashboardServer(open_home, host, port, access=let_in, look_seconds=look_seconds or TICK_SECONDS)
+    open_backend, look_seconds = backend_options.opener()
+    _try_out(open_backend)
+    server = DashboardServer(open_backend, host, port, access=let_in, look_seconds=look_seconds or TICK_SECONDS)
     with server:
         click.echo(f"kizami: the dashboard is on {server.url} (Ctrl-C ends it)", err=True)
         _wait_for_the_end()
 
 
-def _try_out(open_home: OpenHome) -> None:
+def _try_out(open_backend: OpenBackend) -> None:
     """A wrong file or stack is told here, not on the page."""
-    home = open_home()
-    home.queue_depth(SystemClock().now())
-    home.targets(recent=True)
-    home.close()
+    backend = open_backend()
+    backend.queue_depth(SystemClock().now())
+    backend.targets(recent=True)
+    backend.close()
 
 
 def _wait_for_the_end() -> None:

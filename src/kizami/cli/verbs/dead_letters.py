@@ -8,8 +8,12 @@ from typing import Any
 
 import click
 
+from kizami.backend.port import Backend
+from kizami.backend.times.asked import read_time
+from kizami.backend.values import DeadLetter
+from kizami.backend.wire import dead_letter_json
+from kizami.cli.backends import BackendOptions, backend_options
 from kizami.cli.exit_codes import FAILURE, OK
-from kizami.cli.homes import HomeOptions, backend_options
 from kizami.cli.metric_names import metric_argument, metrics_argument, require_known
 from kizami.cli.options import SuggestingGroup
 from kizami.cli.ranges import TimeRange, range_options
@@ -17,10 +21,6 @@ from kizami.cli.shown_zone import asked_moment, tz_option
 from kizami.cli.terminal.printing import instant_text, json_option, plural, print_json, say
 from kizami.cli.terminal.tables import print_table
 from kizami.core.errors import ConfigurationError
-from kizami.home.port import Home
-from kizami.home.times.asked import read_time
-from kizami.home.values import DeadLetter
-from kizami.home.wire import dead_letter_json
 
 _COLUMNS = (("metric", False), ("slot", False), ("died", False), ("tried", True), ("reason", False))
 
@@ -39,11 +39,11 @@ def command() -> None:
 @which_letters
 @click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="At most so many; 0: all.")
 def list_letters(
-    metrics: tuple[str, ...], time_range: TimeRange, limit: int, as_json: bool, home_options: HomeOptions
+    metrics: tuple[str, ...], time_range: TimeRange, limit: int, as_json: bool, backend_options: BackendOptions
 ) -> None:
     """List the dead letters of METRIC (or of all metrics), the one that died last first."""
-    with home_options.opened() as home:
-        found = find_letters(home, metrics, time_range)
+    with backend_options.opened() as backend:
+        found = find_letters(backend, metrics, time_range)
     shown = found[:limit] if limit else found
     if as_json:
         print_json({"total": len(found), "deadLetters": [dead_letter_json(letter) for letter in shown]})
@@ -59,13 +59,13 @@ def list_letters(
 @tz_option
 @json_option
 @backend_options
-def show(metric: str, slot: str, as_json: bool, home_options: HomeOptions) -> int:
+def show(metric: str, slot: str, as_json: bool, backend_options: BackendOptions) -> int:
     """Show all that is known about the dead letter of one slot, such as 2025-12-02T10:23:05Z."""
     instant = read_time(slot, asked_moment(), "SLOT")
-    with home_options.opened() as home:
-        require_dead_letters(home)
-        name = require_known(home, metric)
-        found = [letter for letter in home.dead_letters() if (letter.metric, letter.slot) == (name, instant)]
+    with backend_options.opened() as backend:
+        require_dead_letters(backend)
+        name = require_known(backend, metric)
+        found = [letter for letter in backend.dead_letters() if (letter.metric, letter.slot) == (name, instant)]
     if not found:
         say(f"{metric} {instant_text(instant)} is not a dead letter")
         return FAILURE
@@ -79,11 +79,13 @@ def show(metric: str, slot: str, as_json: bool, home_options: HomeOptions) -> in
 
 @command.command(short_help="Put them back on the queue, to be tried afresh.")
 @which_letters
-def redrive(metrics: tuple[str, ...], time_range: TimeRange, as_json: bool, home_options: HomeOptions) -> None:
+def redrive(
+    metrics: tuple[str, ...], time_range: TimeRange, as_json: bool, backend_options: BackendOptions
+) -> None:
     """Put the dead letters of METRIC (or of all metrics) back on the queue, to be tried afresh."""
-    with home_options.opened() as home:
-        found = find_letters(home, metrics, time_range)
-        redriven = home.redrive(found)
+    with backend_options.opened() as backend:
+        found = find_letters(backend, metrics, time_range)
+        redriven = backend.redrive(found)
     kept = len(found) - redriven
     if as_json:
         print_json({"redriven": redriven, "kept": kept})
@@ -97,14 +99,14 @@ def redrive(metrics: tuple[str, ...], time_range: TimeRange, as_json: bool, home
 @which_letters
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def purge(
-    metrics: tuple[str, ...], time_range: TimeRange, yes: bool, as_json: bool, home_options: HomeOptions
+    metrics: tuple[str, ...], time_range: TimeRange, yes: bool, as_json: bool, backend_options: BackendOptions
 ) -> None:
     """Forget the dead letters of METRIC (or of all metrics); their slots are missing from then on."""
-    with home_options.opened() as home:
-        found = find_letters(home, metrics, time_range)
+    with backend_options.opened() as backend:
+        found = find_letters(backend, metrics, time_range)
         if found and not yes:
             _ask(f"Forget {plural(len(found), 'dead letter')} and their reasons?")
-        purged = home.purge(found)
+        purged = backend.purge(found)
     if as_json:
         print_json({"purged": purged})
     say(f"{plural(purged, 'dead letter')} forgotten; `kizami backfill --gaps` asks for their slots again")
@@ -116,13 +118,13 @@ def _ask(question: str) -> None:
     click.confirm(question, abort=True, err=True)
 
 
-def find_letters(home: Home, metrics: tuple[str, ...], time_range: TimeRange) -> list[DeadLetter]:
+def find_letters(backend: Backend, metrics: tuple[str, ...], time_range: TimeRange) -> list[DeadLetter]:
     """The dead letters of the metrics (or of all) whose slots lie in the range, the newest first."""
-    require_dead_letters(home)
+    require_dead_letters(backend)
     for name in metrics:
-        require_known(home, name)
-    letters = home.dead_letters()
-    if unreadable := home.queue_depth(time_range.now).unreadable:
+        require_known(backend, name)
+    letters = backend.dead_letters()
+    if unreadable := backend.queue_depth(time_range.now).unreadable:
         say(f"let alone, because they are no schedule messages: {plural(unreadable, 'dead letter')}")
     return [
         letter
@@ -131,9 +133,9 @@ def find_letters(home: Home, metrics: tuple[str, ...], time_range: TimeRange) ->
     ]
 
 
-def require_dead_letters(home: Home) -> None:
+def require_dead_letters(backend: Backend) -> None:
     """Where none are kept, "0 dead letters" would be taken for good news."""
-    if not home.keeps_dead_letters:
+    if not backend.keeps_dead_letters:
         problem = "has no dead-letter queue, a slot that fails is tried until it expires"
         raise ConfigurationError("the stack", f"{problem}; deploy it with max_receives above 0")
 

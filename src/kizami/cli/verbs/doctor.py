@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
+from kizami.cli.backends import find_difference
 from kizami.cli.checks.machine import Check, Health, check_clock, check_database, check_sqlite
 from kizami.cli.exit_codes import CHECK_FAILED, OK
-from kizami.cli.homes import find_difference
 from kizami.cli.options import config_option, database_option
 from kizami.cli.terminal.colours import Colour
 from kizami.cli.terminal.printing import json_option, plural, print_json, say

@@ -13,8 +13,13 @@ from typing import IO, Generic, TypeVar
 
 import click
 
+from kizami.backend.columns import RecordColumns
+from kizami.backend.figures.report import Report, read_report
+from kizami.backend.figures.summary import Aggregate
+from kizami.backend.port import Backend
+from kizami.backend.targets import KnownTarget
+from kizami.cli.backends import BackendOptions, backend_options
 from kizami.cli.figure_options import FigureOptions, figure_options
-from kizami.cli.homes import HomeOptions, backend_options
 from kizami.cli.metric_names import find_targets, metrics_argument
 from kizami.cli.ranges import TimeRange, range_options
 from kizami.cli.terminal.figure_formats import write_figures_csv, write_figures_jsonl, write_figures_parquet
@@ -29,11 +34,6 @@ from kizami.cli.terminal.record_formats import (
 )
 from kizami.core.epoch import from_seconds
 from kizami.core.slots import Window
-from kizami.home.columns import RecordColumns
-from kizami.home.figures.report import Report, read_report
-from kizami.home.figures.summary import Aggregate
-from kizami.home.port import Home
-from kizami.home.targets import KnownTarget
 
 _STRETCHES = 5000  # that are in memory at once
 
@@ -62,7 +62,7 @@ def command(
     excel: bool,
     time_range: TimeRange,
     figures: FigureOptions,
-    home_options: HomeOptions,
+    backend_options: BackendOptions,
 ) -> None:
     """Write the records of METRIC (or of all metrics), metric by metric, oldest first.
 
@@ -74,16 +74,16 @@ def command(
         raise click.UsageError(f"--excel is CSV, and goes without --format {format_name}.")
     if output is None and format_name == "parquet" and sys.stdout.isatty():
         raise click.UsageError("--format parquet is not for a terminal; use --output FILE.")
-    with home_options.opened() as home:
-        names = [each.name for each in find_targets(home, metrics)] if metrics else list(home.names())
-        targets = home.targets(names)
+    with backend_options.opened() as backend:
+        names = [each.name for each in find_targets(backend, metrics)] if metrics else list(backend.names())
+        targets = backend.targets(names)
         export = Export("excel" if excel else format_name, max((each.decimals for each in targets), default=0))
         with _destination(output) as file:
             if figures.is_asked:
-                reports = figure_reports(home, targets, time_range, figures)
+                reports = figure_reports(backend, targets, time_range, figures)
                 written = export.figures(reports, file, figures.aggregates or tuple(Aggregate))
             else:
-                written = export.records(_records(home, names, time_range), file)
+                written = export.records(_records(backend, names, time_range), file)
     what = plural(written, "row" if figures.is_asked else "record")
     say(f"{what} of {plural(len(names), 'metric')} written to {output or 'stdout'}")
 
@@ -149,24 +149,24 @@ class Counted(Generic[Piece]):
             yield piece
 
 
-def _records(home: Home, names: list[str], time_range: TimeRange) -> Iterator[RecordColumns]:
+def _records(backend: Backend, names: list[str], time_range: TimeRange) -> Iterator[RecordColumns]:
     for name in names:
-        yield from home.record_columns(name, time_range.start, time_range.end)
+        yield from backend.record_columns(name, time_range.start, time_range.end)
 
 
 def figure_reports(
-    home: Home, targets: Sequence[KnownTarget], asked: TimeRange, figures: FigureOptions
+    backend: Backend, targets: Sequence[KnownTarget], asked: TimeRange, figures: FigureOptions
 ) -> Iterator[Report]:
     """The figures of each target, some thousand stretches at a time; from its oldest record on, unless told."""
     question, end = figures.question, min(asked.end, asked.now)
     for target in targets:
-        oldest = next(home.record_columns(target.name, asked.start, end), None)
+        oldest = next(backend.record_columns(target.name, asked.start, end), None)
         if oldest is None:
             continue
         start = asked.start if asked.is_exact else from_seconds(oldest.slots[0])
         window = Window(start, end)
         for piece in question.pieces(window if asked.is_exact else question.whole(window), _STRETCHES):
-            yield read_report(home, target, question, question.edges(piece), asked.now)
+            yield read_report(backend, target, question, question.edges(piece), asked.now)
 
 
 @contextmanager

@@ -7,8 +7,10 @@ from itertools import chain
 
 import click
 
+from kizami.backend.targets import KnownTarget
+from kizami.backend.wire import gap_fields
+from kizami.cli.backends import BackendOptions, backend_options
 from kizami.cli.exit_codes import CHECK_FAILED, OK
-from kizami.cli.homes import HomeOptions, backend_options
 from kizami.cli.metric_names import chosen_targets, metrics_argument
 from kizami.cli.ranges import TimeRange, range_options, widened
 from kizami.cli.terminal.printing import (
@@ -23,8 +25,6 @@ from kizami.cli.terminal.printing import (
 )
 from kizami.cli.terminal.tables import print_table
 from kizami.core.coverage import Gap, Span, count_slots
-from kizami.home.targets import KnownTarget
-from kizami.home.wire import gap_fields
 
 _COLUMNS = (("metric", False), ("from", False), ("to", False), ("slots", True), ("length", True))
 
@@ -36,18 +36,18 @@ _COLUMNS = (("metric", False), ("from", False), ("to", False), ("slots", True), 
 @json_option
 @backend_options
 def command(
-    metrics: tuple[str, ...], time_range: TimeRange, check: bool, as_json: bool, home_options: HomeOptions
+    metrics: tuple[str, ...], time_range: TimeRange, check: bool, as_json: bool, backend_options: BackendOptions
 ) -> int:
     """List the due slots of METRIC (or of all that are polled) that are missing.
 
     A missing slot is neither stored nor on the queue nor a dead letter: nobody tried, or nobody will any more.
     `kizami backfill --gaps` asks for them again.
     """
-    with home_options.opened() as home:
-        chosen = chosen_targets(home, metrics)
+    with backend_options.opened() as backend:
+        chosen = chosen_targets(backend, metrics)
         spans = {name: span_of(target, time_range) for name, target in chosen.items()}
-        found = home.missing(spans)
-        daemon = home.daemon() if time_range.reaches_now else None
+        found = backend.missing(spans)
+        daemon = backend.daemon() if time_range.reaches_now else None
     missing = count_slots(chain.from_iterable(found.values()))
     if as_json:
         print_json({**range_fields(time_range), "missing": missing, "gaps": gap_list(found)})

@@ -11,8 +11,15 @@ from typing import IO, Any
 
 import click
 
+from kizami.backend.figures.report import Report, read_report
+from kizami.backend.figures.selection import is_pattern
+from kizami.backend.figures.summary import Aggregate
+from kizami.backend.figures.wire import answer_json, csv_columns, csv_rows
+from kizami.backend.port import Backend
+from kizami.backend.targets import KnownTarget
+from kizami.backend.wire import gap_fields
+from kizami.cli.backends import BackendOptions, backend_options
 from kizami.cli.figure_options import FigureOptions, figure_options
-from kizami.cli.homes import HomeOptions, backend_options
 from kizami.cli.metric_names import find_targets, some_metrics_argument
 from kizami.cli.ranges import TimeRange, range_options, widened
 from kizami.cli.terminal.colours import emphasized
@@ -32,13 +39,6 @@ from kizami.cli.terminal.tables import print_table
 from kizami.core.coverage import Completeness, Gap, add_up
 from kizami.core.epoch import EPOCH, InstantTexts
 from kizami.core.slots import Window
-from kizami.home.figures.report import Report, read_report
-from kizami.home.figures.selection import is_pattern
-from kizami.home.figures.summary import Aggregate
-from kizami.home.figures.wire import answer_json, csv_columns, csv_rows
-from kizami.home.port import Home
-from kizami.home.targets import KnownTarget
-from kizami.home.wire import gap_fields
 
 _COUNT_WIDTH = 10
 
@@ -57,7 +57,7 @@ def command(
     figures: FigureOptions,
     as_csv: bool,
     as_json: bool,
-    home_options: HomeOptions,
+    backend_options: BackendOptions,
 ) -> None:
     """Show the records of METRIC in a range of time, oldest first, and where there are none.
 
@@ -68,25 +68,25 @@ def command(
     if as_csv and as_json:
         raise click.UsageError("--csv and --json exclude each other.")
     form = "csv" if as_csv else "json" if as_json else "table"
-    with home_options.opened() as home:
-        targets = find_targets(home, metrics)
+    with backend_options.opened() as backend:
+        targets = find_targets(backend, metrics)
         if figures.is_asked:
-            told = _tell_figures(home, targets, time_range, figures, form)
+            told = _tell_figures(backend, targets, time_range, figures, form)
         else:
             is_one = len(metrics) == 1 and not is_pattern(metrics[0]) and len(targets) == 1
-            told = _tell_records(home, targets, time_range, form, is_one)
-        daemon = home.daemon() if time_range.reaches_now else None
+            told = _tell_records(backend, targets, time_range, form, is_one)
+        daemon = backend.daemon() if time_range.reaches_now else None
     sys.stdout.flush()
     say(stored_words(told, daemon))
 
 
 def _tell_figures(
-    home: Home, targets: Sequence[KnownTarget], asked: TimeRange, figures: FigureOptions, form: str
+    backend: Backend, targets: Sequence[KnownTarget], asked: TimeRange, figures: FigureOptions, form: str
 ) -> Completeness:
     window, question = figures.window(asked), figures.question
     edges = question.edges(window)
     question.edges_before(edges)  # a mistake in it is told before anything is read
-    reports = [read_report(home, target, question, edges, asked.now) for target in targets]
+    reports = [read_report(backend, target, question, edges, asked.now) for target in targets]
     # Beside another time the sum alone: all four would be a dozen columns.
     usual = (Aggregate.SUM,) if figures.compare and form == "table" else tuple(Aggregate)
     _write_figures(window, figures, reports, figures.aggregates or usual, form)
@@ -113,9 +113,9 @@ def _write_figures(
 
 
 def _tell_records(
-    home: Home, targets: Sequence[KnownTarget], asked: TimeRange, form: str, is_one: bool
+    backend: Backend, targets: Sequence[KnownTarget], asked: TimeRange, form: str, is_one: bool
 ) -> Completeness:
-    listings = {target.name: _listing(home, target, asked) for target in targets}
+    listings = {target.name: _listing(backend, target, asked) for target in targets}
     if form == "csv":
         write_csv_columns(chain.from_iterable(listing.records() for listing in listings.values()), sys.stdout)
     elif form == "json" and is_one:
@@ -129,9 +129,9 @@ def _tell_records(
     return add_up(listing.completeness for listing in listings.values())
 
 
-def _listing(home: Home, target: KnownTarget, asked: TimeRange) -> RecordsWithGaps:
+def _listing(backend: Backend, target: KnownTarget, asked: TimeRange) -> RecordsWithGaps:
     wider = widened(asked, target.interval_seconds, target.lag_seconds)
-    pieces = home.record_columns(target.name, wider.start, wider.end)
+    pieces = backend.record_columns(target.name, wider.start, wider.end)
     return RecordsWithGaps(pieces, target.within(wider.start, wider.end, wider.now))
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import click
 
-from kizami.cli.homes import HomeOptions
+from kizami.backend.port import Backend
+from kizami.backend.targets import KnownTarget
+from kizami.cli.backends import BackendOptions
 from kizami.cli.options import config_option, database_option
 from kizami.cli.terminal.page_progress import page_progress
 from kizami.cli.terminal.printing import instant_text, json_option, plural, print_json, say
 from kizami.core.errors import KizamiError
 from kizami.core.slots import shift
-from kizami.home.port import Home
-from kizami.home.targets import KnownTarget
 from kizami.local.copies.restore import restore_backup
 from kizami.platform.clock import SystemClock
 from kizami.platform.config_file import load_config
@@ -43,7 +43,7 @@ def command(file: Path, as_json: bool, config: Path | None, database: Path) -> N
     with page_progress("restoring") as progress:
         restored = restore_backup(file, database, now, progress=progress)
     former = str(restored.former) if restored.former else None
-    newest, lacking, problem = _look_into(HomeOptions(config, database), catch_up, now)
+    newest, lacking, problem = _look_into(BackendOptions(config, database), catch_up, now)
     if as_json:
         print_json(
             {
@@ -67,15 +67,15 @@ def command(file: Path, as_json: bool, config: Path | None, database: Path) -> N
 
 
 def _look_into(
-    options: HomeOptions, catch_up: dict[str, int], now: datetime
+    options: BackendOptions, catch_up: dict[str, int], now: datetime
 ) -> tuple[datetime | None, Lacking | None, str]:
     """The newest slot of the restored database and what it lacks, else why that cannot be found out.
 
     The backup is in place by now, so a failure here is not one of the restore.
     """
     try:
-        with options.opened() as home:
-            return max(home.newest_slots().values(), default=None), find_lacking(home, catch_up, now), ""
+        with options.opened() as backend:
+            return max(backend.newest_slots().values(), default=None), find_lacking(backend, catch_up, now), ""
     except KizamiError as error:
         return None, None, str(error)
 
@@ -96,17 +96,19 @@ class Lacking:
         return f"{told}; {plural(self.older, 'slot')} older than catch_up: {remedy}"
 
 
-def find_lacking(home: Home, catch_up: dict[str, int], now: datetime) -> Lacking:
+def find_lacking(backend: Backend, catch_up: dict[str, int], now: datetime) -> Lacking:
     """What the targets lack that are polled and may be asked for the past."""
-    targets = [target for target in home.targets() if target.is_on and target.backfill and target.name in catch_up]
-    recent = _missing(home, {each: shift(now, -catch_up[each.name]) for each in targets}, now)
-    every = _missing(home, {each: each.first_slot for each in targets}, now)
+    targets = [
+        target for target in backend.targets() if target.is_on and target.backfill and target.name in catch_up
+    ]
+    recent = _missing(backend, {each: shift(now, -catch_up[each.name]) for each in targets}, now)
+    every = _missing(backend, {each: each.first_slot for each in targets}, now)
     since = min((each.first_slot for each in targets), default=None)
     return Lacking(recent, every - recent, since)
 
 
-def _missing(home: Home, starts: dict[KnownTarget, datetime], now: datetime) -> int:
+def _missing(backend: Backend, starts: dict[KnownTarget, datetime], now: datetime) -> int:
     spans = {target.name: target.within(start, now, now) for target, start in starts.items()}
-    counts = home.slot_counts(spans)
+    counts = backend.slot_counts(spans)
     unsettled = (spans[name].expected - each.stored - each.pending - each.dead for name, each in counts.items())
     return sum(max(0, number) for number in unsettled)

@@ -12,16 +12,16 @@ from typing import Any
 
 import click
 
-from kizami.cli.homes import HomeOptions, backend_options
+from kizami.backend.health import TargetStatus, judge
+from kizami.backend.port import Backend
+from kizami.backend.values import DaemonState, TargetTrouble
+from kizami.backend.wire import moment, state_values, worst_values
+from kizami.cli.backends import BackendOptions, backend_options
 from kizami.cli.shown_zone import tz_option
 from kizami.cli.terminal.colours import is_terminal
 from kizami.cli.terminal.printing import json_option, print_json
 from kizami.cli.terminal.status_text import SHOWN, Status, day_of, read_status, status_lines
 from kizami.core.coverage import Completeness
-from kizami.home.health import TargetStatus, judge
-from kizami.home.port import Home
-from kizami.home.values import DaemonState, TargetTrouble
-from kizami.home.wire import moment, state_values, worst_values
 from kizami.platform.clock import SystemClock
 
 
@@ -40,27 +40,29 @@ from kizami.platform.clock import SystemClock
 @tz_option
 @json_option
 @backend_options
-def command(watch: bool, every_seconds: float, show_all: bool, as_json: bool, home_options: HomeOptions) -> None:
+def command(
+    watch: bool, every_seconds: float, show_all: bool, as_json: bool, backend_options: BackendOptions
+) -> None:
     """Show the newest slot of each metric, its coverage, and the queue.
 
     Coverage is of slots that are due; one that may still be on its way is not counted yet. Missing are the
     slots of the last day that are neither stored nor on the queue nor dead: `kizami gaps` lists them.
     """
-    with home_options.opened() as home:
+    with backend_options.opened() as backend:
         if watch:
-            _watch(home, every_seconds, show_all, as_json)
+            _watch(backend, every_seconds, show_all, as_json)
             return
-        status = read_status(home, SystemClock().now())
+        status = read_status(backend, SystemClock().now())
     if as_json:
         print_json(status_fields(status))
     else:
         click.echo("\n".join(status_lines(status, show_all)))
 
 
-def _watch(home: Home, every_seconds: float, show_all: bool, as_json: bool) -> None:
+def _watch(backend: Backend, every_seconds: float, show_all: bool, as_json: bool) -> None:
     with _screen(as_json, show_all) as show:
         while True:
-            show(read_status(home, SystemClock().now()))
+            show(read_status(backend, SystemClock().now()))
             time.sleep(every_seconds)
 
 

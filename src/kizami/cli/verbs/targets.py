@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from kizami.cli.homes import say_difference
+from kizami.cli.backends import say_difference
 from kizami.cli.options import config_option, database_option
 from kizami.cli.terminal.printing import age_text, json_option, plural, print_json, say
 from kizami.cli.terminal.tables import print_table

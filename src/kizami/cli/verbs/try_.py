@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from kizami.backend.times.asked import read_time
 from kizami.cli.exit_codes import OK, exit_code
 from kizami.cli.options import config_option
 from kizami.cli.shown_zone import asked_moment, tz_option
@@ -14,7 +15,6 @@ from kizami.cli.terminal.printing import json_option, print_json, say
 from kizami.core.errors import ApiError, ConfigurationError, KizamiError
 from kizami.core.messages import MetricRecord
 from kizami.core.targets.target import Target
-from kizami.home.times.asked import read_time
 from kizami.mock_api.service import quiet_mock_service
 from kizami.platform.config_file import load_config
 

@@ -15,11 +15,11 @@ from typing import Any
 import click
 
 from kizami.aggregation.scheduled_runs import ScheduledAggregation
+from kizami.cli.backends import PAGE, batch_zone, local_opener
 from kizami.cli.backup_options import BackupFlags, backup_options
 from kizami.cli.early_signals import EARLY_SIGNALS
 from kizami.cli.engine_options import limit_options
 from kizami.cli.exit_codes import INTERRUPTED, OK
-from kizami.cli.homes import PAGE, batch_zone, local_opener
 from kizami.cli.options import config_option, database_option
 from kizami.cli.page_options import OpenAccess, page_options
 from kizami.cli.shown_zone import shown_zone, tz_option
@@ -273,9 +273,9 @@ class PagePlace:
 def _serve_dashboard(stack: ExitStack, database: Path, watch: ConfigWatch, page: PagePlace) -> None:
     from kizami.web.server import DashboardServer
 
-    open_home = local_opener(database, lambda: watch.in_force, batch_zone(), PAGE)
+    open_backend = local_opener(database, lambda: watch.in_force, batch_zone(), PAGE)
     port = DEFAULT_PORT if page.port is None else page.port
-    server = DashboardServer(open_home, page.host, port, access=page.access(page.host))
+    server = DashboardServer(open_backend, page.host, port, access=page.access(page.host))
     try:
         stack.enter_context(server)
     except ConfigurationError as error:

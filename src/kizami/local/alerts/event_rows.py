@@ -11,9 +11,9 @@ from typing import Any
 
 import apsw
 
+from kizami.backend.incidents import BACKEND, BackendEvent
 from kizami.core.epoch import from_ms, to_ms
 from kizami.core.logs import details_of, hide_secrets
-from kizami.home.incidents import HOME, HomeEvent
 
 KEPT = 10_000
 DAEMON = "kizami up"
@@ -35,31 +35,31 @@ class EventCollector(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.addFilter(hide_secrets)
-        self._events: deque[HomeEvent] = deque(maxlen=_HELD)
+        self._events: deque[BackendEvent] = deque(maxlen=_HELD)
 
     def emit(self, record: logging.LogRecord) -> None:
         event = getattr(record, "event", None)
         if event in KEPT_EVENTS:
             at = datetime.fromtimestamp(record.created, UTC)
-            self._events.append(HomeEvent(0, at, str(event), DAEMON, details_of(record)))
+            self._events.append(BackendEvent(0, at, str(event), DAEMON, details_of(record)))
 
     def add(self, event: str, at: datetime, **details: object) -> None:
         """Keep something that has no line."""
-        self._events.append(HomeEvent(0, at, event, DAEMON, details))
+        self._events.append(BackendEvent(0, at, event, DAEMON, details))
 
-    def take(self) -> list[HomeEvent]:
+    def take(self) -> list[BackendEvent]:
         """What has come since, each once."""
         taken = []
         while self._events:
             taken.append(self._events.popleft())
         return taken
 
-    def give_back(self, events: Iterable[HomeEvent]) -> None:
+    def give_back(self, events: Iterable[BackendEvent]) -> None:
         """They could not be written."""
         self._events.extendleft(reversed(list(events)))
 
 
-def write_events(connection: apsw.Connection, events: Iterable[HomeEvent]) -> None:
+def write_events(connection: apsw.Connection, events: Iterable[BackendEvent]) -> None:
     """Add them to the log, and let go of the oldest; to be called in a transaction."""
     written = False
     for each in events:
@@ -74,8 +74,8 @@ def write_events(connection: apsw.Connection, events: Iterable[HomeEvent]) -> No
         connection.execute("DELETE FROM event_targets WHERE event < (SELECT min(number) FROM events)")
 
 
-def _targets_of(connection: apsw.Connection, event: HomeEvent) -> Collection[str]:
-    """The targets that an event is about: those of its incident, or those that it names; else HOME."""
+def _targets_of(connection: apsw.Connection, event: BackendEvent) -> Collection[str]:
+    """The targets that an event is about: those of its incident, or those that it names; else BACKEND."""
     if event.targets is not None:
         return event.targets
     details = event.details
@@ -83,10 +83,10 @@ def _targets_of(connection: apsw.Connection, event: HomeEvent) -> Collection[str
     incident = details.get("incident") or str(details.get("alert", "")).partition("-")[0]
     if incident:
         found = connection.execute("SELECT metric FROM incident_targets WHERE incident = ?", (int(incident),))
-        return [metric for (metric,) in found] or [HOME]
+        return [metric for (metric,) in found] or [BACKEND]
     if "companyId" in details:
         return []
-    return [details["metric"]] if "metric" in details else details.get("metrics") or [HOME]
+    return [details["metric"]] if "metric" in details else details.get("metrics") or [BACKEND]
 
 
 def marks(values: Collection[object]) -> str:
@@ -100,7 +100,7 @@ def _json(details: Mapping[str, Any]) -> str:
 
 def read_events(
     connection: apsw.Connection, limit: int = -1, before: int | None = None, about: Collection[str] = ()
-) -> list[HomeEvent]:
+) -> list[BackendEvent]:
     """Newest first, from after `before` on; with `about`, those about any of these targets."""
     is_wanted = (
         f"AND number IN (SELECT event FROM event_targets WHERE metric IN ({marks(about)}))" if about else ""
@@ -111,6 +111,6 @@ def read_events(
         (before, limit, *about),
     ).fetchall()
     return [
-        HomeEvent(number, from_ms(at), event, actor, json.loads(details))
+        BackendEvent(number, from_ms(at), event, actor, json.loads(details))
         for number, at, event, actor, details in rows
     ]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import apsw
 
+from kizami.backend.incidents import BACKEND, BackendEvent, Incident
 from kizami.core.errors import StoreError
 from kizami.core.ports import Clock
 from kizami.core.slots import format_second
-from kizami.home.incidents import HOME, HomeEvent, Incident
 from kizami.local.alerts import event_rows, incident_rows, outbox
 from kizami.local.store.database import sqlite_errors, transaction
 
@@ -41,7 +41,7 @@ class LocalIncidentLog:
 
     def _about(self, metric: str | None) -> Collection[str]:
         """The names under which a target stands in the log: the daemon's lines have that of who asks for it."""
-        return () if metric is None else {metric, self._asker(metric), HOME}
+        return () if metric is None else {metric, self._asker(metric), BACKEND}
 
     def incident(self, number: int) -> Incident:
         with sqlite_errors(StoreError, self._path):
@@ -65,7 +65,9 @@ class LocalIncidentLog:
                 self._note("incident.unsilenced", by, {"incident": number})
             return incident_rows.unsilence_incident(self._connection, number)
 
-    def events(self, limit: int = -1, before: int | None = None, *, metric: str | None = None) -> list[HomeEvent]:
+    def events(
+        self, limit: int = -1, before: int | None = None, *, metric: str | None = None
+    ) -> list[BackendEvent]:
         with sqlite_errors(StoreError, self._path):
             return event_rows.read_events(self._connection, limit, before, self._about(metric))
 
@@ -86,5 +88,5 @@ class LocalIncidentLog:
     def _note(
         self, event: str, by: str, details: Mapping[str, object], targets: Collection[str] | None = None
     ) -> None:
-        noted = HomeEvent(0, self._clock.now(), event, by, details, targets)
+        noted = BackendEvent(0, self._clock.now(), event, by, details, targets)
         event_rows.write_events(self._connection, [noted])

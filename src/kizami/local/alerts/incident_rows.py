@@ -11,9 +11,9 @@ import apsw
 
 from kizami.alerts.decision import AlertState, Decision, Topic
 from kizami.alerts.documents import read_members, read_notices, write_document
+from kizami.backend.incidents import Incident, Kind
 from kizami.core.epoch import from_ms, to_ms
 from kizami.core.errors import InvalidInput
-from kizami.home.incidents import Incident, Kind
 from kizami.local.alerts.event_rows import marks
 
 KEPT = 10_000  # incidents that are over; older ones are forgotten

@@ -11,14 +11,14 @@ from pathlib import Path
 import apsw
 
 from kizami.alerts.decision import AlertState, Decision, decide
-from kizami.alerts.incidents import is_home_well
-from kizami.alerts.looks import HomeSlotCounter, take_look
+from kizami.alerts.incidents import is_backend_well
+from kizami.alerts.looks import BackendSlotCounter, take_look
 from kizami.alerts.rules.settings import NO_ALERTS, AlertSettings
 from kizami.alerts.troubles import MachineTrouble
+from kizami.backend.incidents import Incident
+from kizami.backend.port import Backend
 from kizami.core.errors import KizamiError, StoreError
 from kizami.core.ports import Clock
-from kizami.home.incidents import Incident
-from kizami.home.port import Home
 from kizami.local.alerts.delivery import AlertDelivery, Deliver
 from kizami.local.alerts.event_rows import EventCollector, write_events
 from kizami.local.alerts.heartbeat import Heartbeat
@@ -47,13 +47,13 @@ class AlertWatch:
     def __init__(
         self,
         path: Path,
-        open_home: Callable[[], Home],
+        open_backend: Callable[[], Backend],
         clock: Clock,
         machine: Machine | None = None,
         deliver: Deliver = deliver,
     ) -> None:
         self._path = path
-        self._open_home = open_home
+        self._open_backend = open_backend
         self._clock = clock
         self._machine = machine = machine or Machine()
         self.unwritable: Callable[[], str | None] = lambda: None
@@ -95,19 +95,19 @@ class AlertWatch:
                 with sqlite_errors(StoreError, self._path), ExitStack() as stack:
                     connection = open_database(self._path)
                     stack.callback(connection.close)
-                    home = self._open_home()
-                    stack.callback(home.close)
-                    self._watch(connection, home)
+                    backend = self._open_backend()
+                    stack.callback(backend.close)
+                    self._watch(connection, backend)
             except KizamiError as error:
                 self._complain(str(error))
             except Exception:  # the top of the thread: polling goes on, and so does the watch
                 logger.exception("a look failed", extra={"event": "alerts.failed"})
             self._news.wait(LOOK_SECONDS)
 
-    def _watch(self, connection: apsw.Connection, home: Home) -> None:
+    def _watch(self, connection: apsw.Connection, backend: Backend) -> None:
         self._state = self._state or read_state(connection, self._clock.now())
         while not self._stopping:
-            self._look(connection, home)
+            self._look(connection, backend)
             self._is_blind = False
             self._news.wait(LOOK_SECONDS)
         self._keep_events(connection)
@@ -119,21 +119,21 @@ class AlertWatch:
             )
         self._is_blind = True
 
-    def _look(self, connection: apsw.Connection, home: Home) -> None:
+    def _look(self, connection: apsw.Connection, backend: Backend) -> None:
         assert self._state is not None
         now, settings = self._clock.now(), self._settings
         if not timedelta() <= now - self._looked_at <= _HELD_UP:
             self._running_since = now
         self._looked_at = now
-        look = take_look(home, settings, now, self._running_since, self._machine_trouble(), self._rests())
+        look = take_look(backend, settings, now, self._running_since, self._machine_trouble(), self._rests())
         before = with_orders(connection, self._state)
-        decision = decide(before, look, settings, HomeSlotCounter(home, look))
+        decision = decide(before, look, settings, BackendSlotCounter(backend, look))
         self._keep(connection, decision, settings.language, now)
         self._tell(before, decision)
         self._state = decision.state
         if decision.messages:
             self._delivery.wake()
-        if is_home_well(decision.state.incidents):
+        if is_backend_well(decision.state.incidents):
             self._heartbeat.beat()
 
     def _rests(self) -> Callable[[], object]:

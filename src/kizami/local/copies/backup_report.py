@@ -8,9 +8,9 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
+from kizami.backend.values import BackupState
 from kizami.core.errors import InvalidInput
 from kizami.core.slots import format_second, parse_instant
-from kizami.home.values import BackupState
 from kizami.local.store.database import beside, mode_of
 
 _ENDING = "-backups"

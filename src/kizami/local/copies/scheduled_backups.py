@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from kizami.backend.values import BackupState
 from kizami.core.config import BackupPlan
 from kizami.core.errors import KizamiError
 from kizami.core.ports import Clock
-from kizami.home.values import BackupState
 from kizami.local.copies.backup import Backup, make_backup
 from kizami.local.copies.backup_report import remove_report, write_report
 from kizami.local.copies.placing import remove_leftovers

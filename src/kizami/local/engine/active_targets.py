@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from kizami.backend.targets import LONGEST_SPREAD_SECONDS
 from kizami.core.config import Config
 from kizami.core.errors import KizamiError, StoreError
 from kizami.core.ports import WallClock
 from kizami.core.targets.hosts import RequestLimit, host_of
 from kizami.core.targets.target import Target
-from kizami.home.targets import LONGEST_SPREAD_SECONDS
 from kizami.local.engine.failures.backoff import longest_delay_seconds
 from kizami.local.engine.machine import Alarm, Machine
 from kizami.local.engine.options import Options

@@ -9,10 +9,10 @@ from typing import Any
 
 import apsw
 
+from kizami.backend.values import Bucket
 from kizami.core.answers.numbers import Number, to_number, to_total
 from kizami.core.epoch import from_seconds, to_seconds
 from kizami.core.slots import floor_to_second
-from kizami.home.values import Bucket
 from kizami.local.store.database import snapshot
 from kizami.local.store.history.figures import Figures, figures_between
 from kizami.local.store.history.sealed import sealed_counts, sealed_until

@@ -9,10 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from kizami.backend.values import DeadLetter, DeadLetterKey, Deaths
 from kizami.core.epoch import from_ms, from_seconds, to_ms, to_seconds
 from kizami.core.errors import QueueError
 from kizami.core.ports import Clock
-from kizami.home.values import DeadLetter, DeadLetterKey, Deaths
 from kizami.local.store.backfill_queue import PIECE
 from kizami.local.store.database import open_database, sqlite_errors, transaction
 from kizami.local.store.statements import BACKFILL

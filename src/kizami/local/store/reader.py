@@ -16,14 +16,14 @@ from typing import Any, TypeVar
 
 import apsw
 
+from kizami.backend.columns import RecordColumns
+from kizami.backend.values import Lateness, PendingSlot, QueueDepth, StoredSlot, lateness_of
 from kizami.core.answers.numbers import to_number
 from kizami.core.blocking import Trouble
 from kizami.core.coverage import Completeness, Span
 from kizami.core.epoch import from_ms, from_seconds, to_ms, to_seconds
 from kizami.core.errors import StoreError
 from kizami.core.messages import MetricRecord
-from kizami.home.columns import RecordColumns
-from kizami.home.values import Lateness, PendingSlot, QueueDepth, StoredSlot, lateness_of
 from kizami.local.store.blocks import KeptSlots, blocked_metrics, kept_slots
 from kizami.local.store.database import open_database, snapshot, sqlite_errors
 from kizami.local.store.history.figures import figures_between

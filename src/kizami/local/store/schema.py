@@ -218,7 +218,7 @@ CREATE TABLE events (
     details TEXT    NOT NULL                    -- a JSON object
 ) STRICT;
 CREATE TABLE incident_targets (
-    metric   TEXT    NOT NULL,                  -- '' for the home itself
+    metric   TEXT    NOT NULL,                  -- '' for the backend itself
     incident INTEGER NOT NULL,
     PRIMARY KEY (metric, incident)
 ) STRICT, WITHOUT ROWID;

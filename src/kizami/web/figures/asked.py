@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC
 
+from kizami.backend.figures.edges import parse_every
+from kizami.backend.figures.report import FigureQuestion
+from kizami.backend.figures.selection import targets_meant
+from kizami.backend.figures.summary import Aggregate
+from kizami.backend.port import Backend
+from kizami.backend.targets import KnownTarget, UnknownTarget
 from kizami.core.errors import InvalidInput
 from kizami.core.slots import shorten
-from kizami.home.figures.edges import parse_every
-from kizami.home.figures.report import FigureQuestion
-from kizami.home.figures.selection import targets_meant
-from kizami.home.figures.summary import Aggregate
-from kizami.home.port import Home
-from kizami.home.targets import KnownTarget, UnknownTarget
 from kizami.web.view.address import read_asked_zone
 
 MAX_METRICS = 1000
@@ -34,14 +34,14 @@ def read_aggregates(query: Mapping[str, str]) -> tuple[Aggregate, ...]:
     return tuple(known[name] for name in dict.fromkeys(names))
 
 
-def read_targets(home: Home, query: Mapping[str, str]) -> list[KnownTarget]:
+def read_targets(backend: Backend, query: Mapping[str, str]) -> list[KnownTarget]:
     """The targets of `metric`: names and patterns with commas between them; the only one there is without it."""
     if "metric" not in query:
-        targets = home.targets()
+        targets = backend.targets()
         if len(targets) != 1:
             raise InvalidInput("metric", f"is missing; there are {len(targets)} targets, see /api/v1/targets")
         return targets
-    targets, unknown = targets_meant(home, query["metric"].split(","))
+    targets, unknown = targets_meant(backend, query["metric"].split(","))
     if unknown:
         raise UnknownTarget(unknown[0])
     if len(targets) > MAX_METRICS:

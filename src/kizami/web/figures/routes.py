@@ -10,16 +10,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from kizami.backend.figures.report import FigureQuestion, Report, read_report
+from kizami.backend.figures.summary import Aggregate
+from kizami.backend.figures.wire import answer_json, csv_columns, csv_rows
+from kizami.backend.port import Backend
 from kizami.core.errors import InvalidInput
 from kizami.core.ports import Clock
 from kizami.core.slots import Window
-from kizami.home.figures.report import FigureQuestion, Report, read_report
-from kizami.home.figures.summary import Aggregate
-from kizami.home.figures.wire import answer_json, csv_columns, csv_rows
-from kizami.home.port import Home
 from kizami.web.api import csv_response, read_query, wants_csv
+from kizami.web.backend_threads import BackendThreads
 from kizami.web.figures.asked import read_aggregates, read_question, read_targets
-from kizami.web.home_threads import HomeThreads
 from kizami.web.paging import csv_line
 from kizami.web.view.address import read_range
 
@@ -29,25 +29,25 @@ _KNOWN = {"metric", "from", "to", "last", "every", "tz", "compare", "figures", "
 _STRETCHES = 24  # that are told if no range is named
 
 
-def figure_routes(home_threads: HomeThreads, clock: Clock) -> list[BaseRoute]:
+def figure_routes(backend_threads: BackendThreads, clock: Clock) -> list[BaseRoute]:
     """What programs read of figures."""
-    return [Route("/api/v1/figures", partial(_figures, home_threads, clock))]
+    return [Route("/api/v1/figures", partial(_figures, backend_threads, clock))]
 
 
-async def _figures(home_threads: HomeThreads, clock: Clock, request: Request) -> Response:
+async def _figures(backend_threads: BackendThreads, clock: Clock, request: Request) -> Response:
     query, now = read_query(request, _KNOWN), clock.now()
     question, aggregates, is_csv = read_question(query), read_aggregates(query), wants_csv(query)
     window = _window(query, question, now)
     edges = question.edges(window)
     question.edges_before(edges)  # a mistake is told before anything is read
 
-    def answer(home: Home) -> Response:
-        reports = _reports(home, query, question, edges, now)
+    def answer(backend: Backend) -> Response:
+        reports = _reports(backend, query, question, edges, now)
         if is_csv:
             return _csv(reports, aggregates, compared=question.compare is not None)
         return JSONResponse(answer_json(window, question, reports, aggregates))
 
-    return await home_threads.ask(answer)
+    return await backend_threads.ask(answer)
 
 
 def _window(query: dict[str, str], question: FigureQuestion, now: datetime) -> Window:
@@ -58,13 +58,13 @@ def _window(query: dict[str, str], question: FigureQuestion, now: datetime) -> W
 
 
 def _reports(
-    home: Home, query: dict[str, str], question: FigureQuestion, edges: Sequence[datetime], now: datetime
+    backend: Backend, query: dict[str, str], question: FigureQuestion, edges: Sequence[datetime], now: datetime
 ) -> list[Report]:
-    targets = read_targets(home, query)
+    targets = read_targets(backend, query)
     if len(targets) * (len(edges) - 1) > MAX_BUCKETS:
         words = f"{len(targets):,} metrics in {len(edges) - 1:,} stretches are more than {MAX_BUCKETS:,}"
         raise InvalidInput("every", f"{words}; ask for longer stretches, a shorter range or fewer metrics")
-    return [read_report(home, target, question, edges, now) for target in targets]
+    return [read_report(backend, target, question, edges, now) for target in targets]
 
 
 def _csv(reports: Sequence[Report], aggregates: Sequence[Aggregate], *, compared: bool) -> Response:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from time import monotonic
 
+from kizami.backend.chart import TALLIED_SECONDS
 from kizami.core.errors import KizamiError
-from kizami.home.chart import TALLIED_SECONDS
 
 MAX_SAMPLES = 200_000
 # In values looked at, at 10 to 50 ns each.

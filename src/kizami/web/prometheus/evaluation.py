@@ -7,8 +7,8 @@ import statistics
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
+from kizami.backend.targets import KnownTarget
 from kizami.core.errors import InvalidInput
-from kizami.home.targets import KnownTarget
 from kizami.web.prometheus.expressions import (
     NAME_LABEL,
     RATES,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kizami import __version__
-from kizami.home.health import Overview, TargetCondition, TargetStatus
-from kizami.home.incidents import Incident, Kind
-from kizami.home.port import IncidentLog
-from kizami.home.snapshot import Snapshot
+from kizami.backend.health import Overview, TargetCondition, TargetStatus
+from kizami.backend.incidents import Incident, Kind
+from kizami.backend.port import IncidentLog
+from kizami.backend.snapshot import Snapshot
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PLAIN = "text/plain; version=0.0.4; charset=utf-8"

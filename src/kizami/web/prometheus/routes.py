@@ -17,13 +17,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from kizami.backend.port import Backend
+from kizami.backend.targets import KnownTarget
 from kizami.core.epoch import to_ms
 from kizami.core.errors import InvalidInput, KizamiError
 from kizami.core.ports import Clock
 from kizami.core.slots import parse_iso8601, shorten
-from kizami.home.port import Home
-from kizami.home.targets import KnownTarget
-from kizami.web.home_threads import HomeThreads
+from kizami.web.backend_threads import BackendThreads
 from kizami.web.prometheus.budget import Budget, TooCostly, TooSlow
 from kizami.web.prometheus.evaluation import evaluate
 from kizami.web.prometheus.expressions import NAME_LABEL, Selector
@@ -55,24 +55,26 @@ class Question:
     budget: Budget
 
 
-Answer = Callable[[Home, Question], Any]
+Answer = Callable[[Backend, Question], Any]
 
 
-def prometheus_routes(home_threads: HomeThreads, clock: Clock) -> list[BaseRoute]:
+def prometheus_routes(backend_threads: BackendThreads, clock: Clock) -> list[BaseRoute]:
     """The routes of the data source."""
     answers: dict[str, Answer] = {
         "query": answer_query,
         "query_range": answer_query_range,
-        "labels": lambda home, question: sorted({*_label_names(_selected(home, question))}),
-        "series": lambda home, question: [labels_of(target) for target in _selected(home, question)],
+        "labels": lambda backend, question: sorted({*_label_names(_selected(backend, question))}),
+        "series": lambda backend, question: [labels_of(target) for target in _selected(backend, question)],
         "metadata": answer_metadata,
-        "status/buildinfo": lambda home, question: {"version": API_VERSION, "application": "kizami"},
+        "status/buildinfo": lambda backend, question: {"version": API_VERSION, "application": "kizami"},
     }
     routes: list[BaseRoute] = [
-        Route(f"/prometheus/api/v1/{path}", partial(_answer, home_threads, clock, answer), methods=["GET", "POST"])
+        Route(
+            f"/prometheus/api/v1/{path}", partial(_answer, backend_threads, clock, answer), methods=["GET", "POST"]
+        )
         for path, answer in answers.items()
     ]
-    routes.append(Route("/prometheus/api/v1/label/{name}/values", partial(_label_values, home_threads, clock)))
+    routes.append(Route("/prometheus/api/v1/label/{name}/values", partial(_label_values, backend_threads, clock)))
     return [*routes, *(Route(f"/prometheus{path}", _tell) for path in ("", "/", "/-/healthy", "/-/ready"))]
 
 
@@ -81,17 +83,17 @@ async def _tell(request: Request) -> Response:
     return PlainTextResponse(f"{_WORDS}\n")
 
 
-async def _answer(home_threads: HomeThreads, clock: Clock, answer: Answer, request: Request) -> Response:
+async def _answer(backend_threads: BackendThreads, clock: Clock, answer: Answer, request: Request) -> Response:
     budget = Budget()
 
-    def write(home: Home) -> Response:
+    def write(backend: Backend) -> Response:
         # Here and not in the event loop, which a large answer would hold up.
-        return Response(written(answer(home, question)), media_type="application/json")
+        return Response(written(answer(backend, question)), media_type="application/json")
 
     try:
         question = Question(await _parameters(request), clock.now(), budget)
         async with _cancelled_when_gone(request, budget):
-            return await home_threads.ask(write)
+            return await backend_threads.ask(write)
     except InvalidInput as error:
         return _refusal(400, "bad_data", str(error))
     except TooCostly as error:
@@ -118,13 +120,13 @@ async def _cancelled_when_gone(request: Request, budget: Budget) -> AsyncIterato
         watcher.cancel()
 
 
-async def _label_values(home_threads: HomeThreads, clock: Clock, request: Request) -> Response:
+async def _label_values(backend_threads: BackendThreads, clock: Clock, request: Request) -> Response:
     name = request.path_params["name"]
 
-    def values(home: Home, question: Question) -> list[str]:
-        return sorted({labels_of(target).get(name, "") for target in _selected(home, question)} - {""})
+    def values(backend: Backend, question: Question) -> list[str]:
+        return sorted({labels_of(target).get(name, "") for target in _selected(backend, question)} - {""})
 
-    return await _answer(home_threads, clock, values, request)
+    return await _answer(backend_threads, clock, values, request)
 
 
 def written(data: Any) -> str:
@@ -157,12 +159,12 @@ async def _parameters(request: Request) -> Parameters:
     return parameters
 
 
-def answer_query(home: Home, question: Question) -> dict[str, Any]:
+def answer_query(backend: Backend, question: Question) -> dict[str, Any]:
     """The value of a query at one moment."""
     parameters = question.parameters
     expression = parse_query(_required(parameters, "query"))
     time_ms = read_time(parameters["time"][0], "time") if "time" in parameters else to_ms(question.now)
-    samples = Samples(home, question.budget)
+    samples = Samples(backend, question.budget)
     if isinstance(expression, Selector) and expression.range_ms is not None:
         return {"resultType": "matrix", "result": _raw(expression, samples, time_ms)}
     result = evaluate(expression, samples, [time_ms])
@@ -187,7 +189,7 @@ def _raw(selector: Selector, samples: Samples, time_ms: int) -> list[dict[str, A
     return matrix
 
 
-def answer_query_range(home: Home, question: Question) -> dict[str, Any]:
+def answer_query_range(backend: Backend, question: Question) -> dict[str, Any]:
     """The values of a query from `start` to `end`, one every `step`."""
     parameters = question.parameters
     start, end = (read_time(_required(parameters, name), name) for name in ("start", "end"))
@@ -198,7 +200,7 @@ def answer_query_range(home: Home, question: Question) -> dict[str, Any]:
         raise InvalidInput("step", f"more than {MAX_POINTS:,} points a series; use a longer step")
     times = list(range(start, end + 1, step))
     expression = parse_query(_required(parameters, "query"))
-    result = evaluate(expression, Samples(home, question.budget), times)
+    result = evaluate(expression, Samples(backend, question.budget), times)
     series = [Series({}, list(result.values))] if isinstance(result, Scalar) else result
     return {"resultType": "matrix", "result": [_matrix_json(each, times) for each in series]}
 
@@ -211,20 +213,20 @@ def _matrix_json(series: Series, times_ms: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def answer_metadata(home: Home, question: Question) -> dict[str, Any]:
+def answer_metadata(backend: Backend, question: Question) -> dict[str, Any]:
     """What the metrics are."""
     described = {
         target.name: [
             {"type": "gauge", "unit": "", "help": f"The count of each slot of {target.interval_seconds} s."}
         ]
-        for target in home.targets()
+        for target in backend.targets()
     }
     wanted = question.parameters.get("metric", [""])[0]
     return {name: entry for name, entry in described.items() if wanted in ("", name)}
 
 
-def _selected(home: Home, question: Question) -> list[KnownTarget]:
-    samples = Samples(home, question.budget)
+def _selected(backend: Backend, question: Question) -> list[KnownTarget]:
+    samples = Samples(backend, question.budget)
     selectors = question.parameters.get("match[]") or ['{job="kizami"}']
     if len(selectors) > MAX_SELECTORS:
         raise InvalidInput("match[]", f"is given more than {MAX_SELECTORS} times")

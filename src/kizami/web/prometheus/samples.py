@@ -1,7 +1,7 @@
 """The samples behind a query: a slot's count, standing at the end of its window.
 
 At that moment the window is over, and `avg_over_time(m[1h])` at 11:00 is the mean of the slots from 10:00 to
-10:59:55: figures that the home keeps. A sample is valid until the next one should be there, so a
+10:59:55: figures that the backend keeps. A sample is valid until the next one should be there, so a
 missing slot is a hole; only the newest one is carried on for as long as the next is not overdue. So an hour's or a
 day's value holds for the hour or day after it, where Prometheus itself would forget it after five minutes.
 """
@@ -12,12 +12,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import datetime
 
+from kizami.backend.chart import TALLIED_SECONDS
+from kizami.backend.port import Backend
+from kizami.backend.targets import KnownTarget
+from kizami.backend.values import Bucket
 from kizami.core.epoch import from_ms, from_seconds, to_ms
 from kizami.core.messages import MetricRecord
-from kizami.home.chart import TALLIED_SECONDS
-from kizami.home.port import Home
-from kizami.home.targets import KnownTarget
-from kizami.home.values import Bucket
 from kizami.web.prometheus.budget import Budget
 from kizami.web.prometheus.expressions import NAME_LABEL, Matcher
 from kizami.web.prometheus.vectors import Values
@@ -33,11 +33,11 @@ _LATEST_MS = 253_000_000_000_000  # in the year 9987
 class Samples:
     """Reads the samples of one query's series; each target is one series."""
 
-    def __init__(self, home: Home, budget: Budget) -> None:
+    def __init__(self, backend: Backend, budget: Budget) -> None:
         budget.check()
-        self._home = home
-        self._targets = home.targets()
-        self._newest = home.newest_slots()
+        self._backend = backend
+        self._targets = backend.targets()
+        self._newest = backend.newest_slots()
         self.budget = budget
 
     def select(self, matchers: Sequence[Matcher]) -> list[KnownTarget]:
@@ -62,7 +62,7 @@ class Samples:
                 end_ms = newest_ms
             ends.append(end_ms)
         self.budget.read(len(ends))
-        counts = self._home.counts_at(target.name, [_instant(end - interval_ms) for end in ends])
+        counts = self._backend.counts_at(target.name, [_instant(end - interval_ms) for end in ends])
         return [None if count is None else float(count) for count in counts]
 
     def within(self, target: KnownTarget, start_ms: int, end_ms: int) -> tuple[list[int], list[float]]:
@@ -71,7 +71,7 @@ class Samples:
         self.budget.read((end_ms - start_ms) // interval_ms)
         first, last = _instant(start_ms - interval_ms + 1), _instant(end_ms - interval_ms + 1)
         records: list[MetricRecord] = []
-        for record in self._home.records(target.name, first, last):
+        for record in self._backend.records(target.name, first, last):
             records.append(record)
             if len(records) % _RECORDS_AT_ONCE == 0:
                 self.budget.check()
@@ -112,7 +112,7 @@ class Samples:
         for first in range(0, len(edges) - 1, _EDGES_AT_ONCE):
             self.budget.check()
             some = [from_seconds(edge) for edge in edges[first : first + _EDGES_AT_ONCE + 1]]
-            found += self._home.figures(target.name, some)
+            found += self._backend.figures(target.name, some)
         return found
 
 

@@ -1,4 +1,4 @@
-"""Functions over the samples of a range: of their values, or of the figures that the home keeps (pure)."""
+"""Functions over the samples of a range: of their values, or of the figures that the backend keeps (pure)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from decimal import Decimal
 from itertools import accumulate
 from operator import mul
 
-from kizami.home.values import Bucket
+from kizami.backend.values import Bucket
 from kizami.web.prometheus.vectors import Values
 
 # How much dearer than a sum of numbers.

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 from urllib.parse import quote, urlencode
 
+from kizami.backend.calendar import CellLength
+from kizami.backend.chart import MAX_RANGE_SECONDS, RANGES
+from kizami.backend.health import TargetCondition
+from kizami.backend.times.asked import Moment, read_bounds
+from kizami.backend.times.zones import read_zone
 from kizami.core.errors import InvalidInput
 from kizami.core.slots import Window, floor_to_second, format_second, parse_iso8601, shorten
 from kizami.core.targets.target import require_metric
-from kizami.home.calendar import CellLength
-from kizami.home.chart import MAX_RANGE_SECONDS, RANGES
-from kizami.home.health import TargetCondition
-from kizami.home.times.asked import Moment, read_bounds
-from kizami.home.times.zones import read_zone
 
 DEFAULT_MINUTES = 15
 MAX_MINUTES = 60

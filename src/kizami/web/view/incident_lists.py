@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kizami.backend.incidents import BackendEvent
 from kizami.core.slots import Window
-from kizami.home.incidents import HomeEvent
 from kizami.web.view.words import Words
 from kizami.web.wall.incidents import IncidentNews, ToldIncident
 
@@ -23,7 +23,7 @@ class IncidentLists:
 
     open: Sequence[ToldIncident] = ()
     ended: Sequence[ToldIncident] = ()
-    events: Sequence[HomeEvent] = ()
+    events: Sequence[BackendEvent] = ()
 
 
 def list_incidents(news: IncidentNews, shown: Window) -> IncidentLists:
@@ -42,7 +42,7 @@ def _has_ended_within(told: ToldIncident, shown: Window) -> bool:
     return over is not None and told.message.since <= shown.end and shown.start <= over
 
 
-def event_text(event: HomeEvent, words: Words) -> str:
+def event_text(event: BackendEvent, words: Words) -> str:
     """What happened, in a few words; one that has none has its name."""
     name = words.section("event").get(event.event.replace(".", "_"), event.event)
     details = ", ".join(f"{key}: {_detail(value)}" for key, value in event.details.items())

@@ -37,7 +37,7 @@ class ShownRanges:
 def panel_links(
     view: View, metric: str | None, company: str | None, shown: ShownRanges, options: Mapping[str, str]
 ) -> dict[str, PanelLinks]:
-    """The links of every panel of a page that shows `metric`; `options` lead the command to the same home."""
+    """The links of every panel of a page that shows `metric`; `options` lead the command to the same backend."""
     zoom, grid = _zoom(view, shown.range), dict(shown.grid)
     of_metric = {"metric": metric} if metric else {}
     of_log = {"metric": shown.log} if shown.log else {}

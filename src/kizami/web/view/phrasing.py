@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
 
+from kizami.backend.grid import Cell
+from kizami.backend.health import Level, MinuteFinding, Overview, SlotTally, TileKind, Verdict, tile_levels
 from kizami.core.coverage import Completeness
-from kizami.home.grid import Cell
-from kizami.home.health import Level, MinuteFinding, Overview, SlotTally, TileKind, Verdict, tile_levels
 from kizami.web.view.words import Words, exact_number, number, percent
 from kizami.web.wall.orders import Order
 

@@ -15,15 +15,15 @@ from markupsafe import Markup, escape
 
 from kizami.alerts.messages import Message
 from kizami.alerts.texts import sentence
+from kizami.backend.causes import Episode, is_about
+from kizami.backend.chart import RANGES
+from kizami.backend.grid import GLYPHS, Row, row_length
+from kizami.backend.health import Level, TileKind
+from kizami.backend.snapshot import LISTED
+from kizami.backend.wire import moment
 from kizami.core.access.failures import cause_in
 from kizami.core.errors import InvalidInput
 from kizami.core.slots import parse_instant
-from kizami.home.causes import Episode, is_about
-from kizami.home.chart import RANGES
-from kizami.home.grid import GLYPHS, Row, row_length
-from kizami.home.health import Level, TileKind
-from kizami.home.snapshot import LISTED
-from kizami.home.wire import moment
 from kizami.web.view.address import EVERY, View
 from kizami.web.view.assets import assets_url, modules_of
 from kizami.web.view.incident_lists import SILENCE_MINUTES, event_text

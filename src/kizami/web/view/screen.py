@@ -10,10 +10,9 @@ from functools import cached_property
 from itertools import groupby, islice
 from typing import Any
 
-from kizami.core.slots import Window
-from kizami.home.causes import Episode, episodes_of, is_about
-from kizami.home.chart import DEFAULT_RANGE, RANGES, default_range, live_window
-from kizami.home.grid import (
+from kizami.backend.causes import Episode, episodes_of, is_about
+from kizami.backend.chart import DEFAULT_RANGE, RANGES, default_range, live_window
+from kizami.backend.grid import (
     Cell,
     CellState,
     Row,
@@ -24,12 +23,13 @@ from kizami.home.grid import (
     row_length,
     rows_of,
 )
-from kizami.home.health import DAY, WORST_FIRST, Level, Overview, TargetCondition, TargetStatus, Verdict, judge
-from kizami.home.incidents import TROUBLE, Incident
-from kizami.home.port import Home
-from kizami.home.snapshot import Snapshot, find_targets, make_overview
-from kizami.home.targets import KnownTarget
-from kizami.home.values import DeadLetter
+from kizami.backend.health import DAY, WORST_FIRST, Level, Overview, TargetCondition, TargetStatus, Verdict, judge
+from kizami.backend.incidents import TROUBLE, Incident
+from kizami.backend.port import Backend
+from kizami.backend.snapshot import Snapshot, find_targets, make_overview
+from kizami.backend.targets import KnownTarget
+from kizami.backend.values import DeadLetter
+from kizami.core.slots import Window
 from kizami.web.api import read_chart
 from kizami.web.view.address import View
 from kizami.web.view.incident_lists import IncidentLists, list_incidents
@@ -245,7 +245,7 @@ def told_of(snapshot: Snapshot, metric: str | None) -> str | None:
 
 
 def look(
-    home: Home,
+    backend: Backend,
     view: View,
     snapshot: Snapshot,
     orders: Sequence[Order] = (),
@@ -253,27 +253,27 @@ def look(
     *,
     opens: bool = False,
 ) -> Screen:
-    """Ask the home for what this view shows besides the snapshot; InvalidInput if its metric is unknown.
+    """Ask the backend for what this view shows besides the snapshot; InvalidInput if its metric is unknown.
 
     The snapshot is about the last day. A page that `opens` has a calendar and may be of long ago: for these the
     target's first slot must be the true one.
     """
-    now, about = snapshot.overview.now, (home.command_options, home.can_pause)
-    daemon = home.daemon()
+    now, about = snapshot.overview.now, (backend.command_options, backend.can_pause)
+    daemon = backend.daemon()
     difference = daemon.difference if daemon else None
     if view.metric is None:
         return Screen(view, *about, snapshot, None, orders=orders, news=news, difference=difference)
     status = snapshot.target(view.metric)
     if opens or view.held_at:
-        (target,) = home.targets([view.metric])
+        (target,) = backend.targets([view.metric])
         status = replace(status, target=target)
     target = status.target
     start, end = _grid_bounds(view, status, now)
-    details = home.slot_details(target.name, start, end)
+    details = backend.slot_details(target.name, start, end)
     rows = rows_of(cells_between(target, start, end, details, now), row_length(target.interval_seconds))
-    tail = read_chart(home, target, _tail(view, target, now), now)
+    tail = read_chart(backend, target, _tail(view, target, now), now)
     own = [order for order in orders if target.name in order.metrics]
-    settings = home.settings(target.name)
+    settings = backend.settings(target.name)
     return Screen(view, *about, snapshot, status, tuple(rows), tail, own, settings, news, difference)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from kizami.home.health import RANK, WRONG, TargetStatus
+from kizami.backend.health import RANK, WRONG, TargetStatus
 
 
 @dataclass(frozen=True, slots=True)

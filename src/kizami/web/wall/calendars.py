@@ -9,9 +9,9 @@ from itertools import pairwise
 from threading import Lock
 from time import monotonic
 
-from kizami.home.calendar import CalendarCell, read_cell
-from kizami.home.port import Home
-from kizami.home.targets import KnownTarget
+from kizami.backend.calendar import CalendarCell, read_cell
+from kizami.backend.port import Backend
+from kizami.backend.targets import KnownTarget
 from kizami.web.wall.kept import REST_FOR_WORK
 
 MAX_KEPT = 2000
@@ -26,10 +26,10 @@ class Calendars:
         self._lock = Lock()
 
     def read(
-        self, home: Home, targets: Sequence[KnownTarget], edges: Sequence[datetime], now: datetime
+        self, backend: Backend, targets: Sequence[KnownTarget], edges: Sequence[datetime], now: datetime
     ) -> list[CalendarCell]:
         """The cells between the edges, of all targets together."""
-        return [self._cell(home, targets, start, end, now) for start, end in pairwise(edges)]
+        return [self._cell(backend, targets, start, end, now) for start, end in pairwise(edges)]
 
     def forget(self) -> None:
         """Somebody has changed what they speak of: a whole one stays whole."""
@@ -39,14 +39,14 @@ class Calendars:
                     del self._kept[key]
 
     def _cell(
-        self, home: Home, targets: Sequence[KnownTarget], start: datetime, end: datetime, now: datetime
+        self, backend: Backend, targets: Sequence[KnownTarget], start: datetime, end: datetime, now: datetime
     ) -> CalendarCell:
         began = monotonic()
         with self._lock:
             kept = self._kept.get((start, end))
         if kept is not None and began < kept[0]:
             return kept[1]
-        cell = read_cell(home, targets, start, end, now)
+        cell = read_cell(backend, targets, start, end, now)
         ended = monotonic()
         is_whole = end <= now and not cell.part.missing and cell.part.expected
         good_for = WHOLE_SECONDS if is_whole else REST_FOR_WORK * (ended - began)

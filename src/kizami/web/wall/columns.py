@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from kizami.backend.health import RANK, TargetStatus
+from kizami.backend.snapshot import Snapshot
 from kizami.core.access.failures import cause_in
 from kizami.core.answers.numbers import Number
-from kizami.home.health import RANK, TargetStatus
-from kizami.home.snapshot import Snapshot
 
 # If more of a column has changed than this part of it, all of it is told: a place costs as much as a count.
 PART = 4

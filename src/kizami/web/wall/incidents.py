@@ -9,12 +9,12 @@ from functools import partial
 from threading import Lock
 from time import monotonic
 
-from kizami.alerts.looks import HomeSlotCounter
+from kizami.alerts.looks import BackendSlotCounter
 from kizami.alerts.messages import Message, page_message
 from kizami.alerts.seen import Look
-from kizami.home.health import DAY
-from kizami.home.incidents import HomeEvent, Incident
-from kizami.home.port import Home
+from kizami.backend.health import DAY
+from kizami.backend.incidents import BackendEvent, Incident
+from kizami.backend.port import Backend
 from kizami.web.wall.kept import Kept
 
 NEWEST_INCIDENTS = 100
@@ -35,7 +35,7 @@ class IncidentNews:
     """What is known of incidents and events, the newest first."""
 
     incidents: Sequence[ToldIncident] = ()
-    events: Sequence[HomeEvent] = ()
+    events: Sequence[BackendEvent] = ()
 
 
 class Incidents:
@@ -46,21 +46,21 @@ class Incidents:
         self._news: dict[str | None, Kept[IncidentNews]] = {}
         self._looked_at: dict[str | None, float] = {}
 
-    def look(self, home: Home, now: datetime, metric: str | None = None) -> IncidentNews:
-        """As it is now, or was a moment ago: of all targets, or of one and of the home itself."""
+    def look(self, backend: Backend, now: datetime, metric: str | None = None) -> IncidentNews:
+        """As it is now, or was a moment ago: of all targets, or of one and of the backend itself."""
         with self._lock:
             kept = self._news.setdefault(metric, Kept())
             self._looked_at[metric] = monotonic()
-            return kept.get(partial(read_news, home, now, metric))
+            return kept.get(partial(read_news, backend, now, metric))
 
-    def renew(self, home: Home, now: datetime) -> None:
+    def renew(self, backend: Backend, now: datetime) -> None:
         """Read again what is due, and let go of what no page shows any more."""
         with self._lock:
             for metric, kept in list(self._news.items()):
                 if monotonic() - self._looked_at[metric] > UNSEEN_SECONDS:
                     del self._news[metric]
                     continue
-                kept.renew(partial(read_news, home, now, metric))
+                kept.renew(partial(read_news, backend, now, metric))
 
     def forget(self) -> None:
         """Read everything again: an action has changed it."""
@@ -68,9 +68,9 @@ class Incidents:
             self._news.clear()
 
 
-def read_news(home: Home, now: datetime, metric: str | None = None) -> IncidentNews:
-    """Ask a home; slots are counted of what is open, or was a day ago."""
-    log = home.incident_log
+def read_news(backend: Backend, now: datetime, metric: str | None = None) -> IncidentNews:
+    """Ask a backend; slots are counted of what is open, or was a day ago."""
+    log = backend.incident_log
     found = [
         *log.incidents(NEWEST_INCIDENTS, open_only=True, metric=metric),
         *log.incidents(NEWEST_INCIDENTS, metric=metric),
@@ -80,12 +80,12 @@ def read_news(home: Home, now: datetime, metric: str | None = None) -> IncidentN
     if not incidents:
         return IncidentNews((), events)
     members = {name for _, incident in incidents for name in incident.members}
-    targets = {target.name: target for target in home.targets(members)}
-    counter = HomeSlotCounter(home, Look(now, targets=targets))
+    targets = {target.name: target for target in backend.targets(members)}
+    counter = BackendSlotCounter(backend, Look(now, targets=targets))
     return IncidentNews([_tell(incident, counter, now, metric) for _, incident in incidents], events)
 
 
-def _tell(incident: Incident, counter: HomeSlotCounter, now: datetime, metric: str | None) -> ToldIncident:
+def _tell(incident: Incident, counter: BackendSlotCounter, now: datetime, metric: str | None) -> ToldIncident:
     is_news = incident.over_since is None or now - incident.over_since <= DAY
     holes = counter.holes(incident.members.values()) if is_news else {}
     return ToldIncident(incident, page_message(incident, holes, now, metric))

@@ -1,6 +1,6 @@
 """Figures that are kept for a while: the more it costs to read one, the longer.
 
-Each kind has its share of the time: what took 200 ms to read is read again after ten seconds. So a home of six
+Each kind has its share of the time: what took 200 ms to read is read again after ten seconds. So a backend of six
 targets is always told as it is, and one of thousands costs no more than a small part of a core.
 
 Who asks waits only for what is read in no time. The rest is renewed beside that, while somebody looks.

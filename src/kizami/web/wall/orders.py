@@ -12,11 +12,11 @@ from datetime import datetime
 from itertools import count
 from threading import Lock
 
+from kizami.backend.port import Backend
+from kizami.backend.repair import Repair
+from kizami.backend.values import SlotCounts
 from kizami.core.coverage import Span
 from kizami.core.slots import shift
-from kizami.home.port import Home
-from kizami.home.repair import Repair
-from kizami.home.values import SlotCounts
 from kizami.web.wall.kept import Kept
 
 MAX_ORDERS = 20
@@ -50,10 +50,10 @@ class Orders:
         self._ids = count(1)
         self._orders: list[_Placed] = []
 
-    def place(self, home: Home, repair: Repair, now: datetime) -> Order:
+    def place(self, backend: Backend, repair: Repair, now: datetime) -> Order:
         """Note what is about to be asked for."""
         spans = spans_of_repair(repair)
-        before = home.slot_counts(spans)
+        before = backend.slot_counts(spans)
         edges = repair.edges
         metrics, slots = tuple(sorted(spans)), repair.missing_slots + len(repair.dead)
         order = Order(next(self._ids), metrics, slots, min(edges), max(edges), now)
@@ -61,11 +61,11 @@ class Orders:
             self._orders = [_Placed(order, spans, _stored(before)), *self._orders][:MAX_ORDERS]
         return order
 
-    def look(self, home: Home, now: datetime) -> list[Order]:
+    def look(self, backend: Backend, now: datetime) -> list[Order]:
         """How far they are by now."""
         with self._lock:
             placed = list(self._orders)
-        return [each.look(home, now) for each in placed]
+        return [each.look(backend, now) for each in placed]
 
     def dismiss(self, number: int) -> bool:
         """Somebody has seen it; whether there was such an order."""
@@ -85,9 +85,9 @@ class _Placed:
         self._before = stored_before
         self._counts: Kept[Mapping[str, SlotCounts]] = Kept()
 
-    def look(self, home: Home, now: datetime) -> Order:
+    def look(self, backend: Backend, now: datetime) -> Order:
         if self.order.ended_at is None:
-            counts = self._counts.get(lambda: home.slot_counts(self._spans))
+            counts = self._counts.get(lambda: backend.slot_counts(self._spans))
             filled = min(self.order.slots, max(0, _stored(counts) - self._before))
             pending = sum(part.pending for part in counts.values())
             dead = min(self.order.slots - filled, sum(part.dead for part in counts.values()))

@@ -10,12 +10,12 @@ from itertools import pairwise
 from threading import Lock
 from typing import Any
 
+from kizami.backend.chart import draw, edges_of_grain
+from kizami.backend.port import Backend
+from kizami.backend.targets import KnownTarget
 from kizami.core.answers.numbers import Number
 from kizami.core.coverage import Completeness
 from kizami.core.slots import Window, floor_to_slot
-from kizami.home.chart import draw, edges_of_grain
-from kizami.home.port import Home
-from kizami.home.targets import KnownTarget
 
 POINTS = 30
 MAX_KEPT = 4000
@@ -47,13 +47,13 @@ class Trends:
         self._kept: OrderedDict[str, tuple[datetime, Trend]] = OrderedDict()
         self._lock = Lock()
 
-    def read(self, home: Home, targets: Iterable[KnownTarget], now: datetime) -> dict[str, Trend]:
+    def read(self, backend: Backend, targets: Iterable[KnownTarget], now: datetime) -> dict[str, Trend]:
         """The trend of each of the targets."""
         wanted, minute = list(targets), floor_to_slot(now, 60)
         with self._lock:
             kept = {target.name: self._kept.get(target.name) for target in wanted}
         good = {name: found[1] for name, found in kept.items() if found is not None and found[0] == minute}
-        read = read_trends(home, [target for target in wanted if target.name not in good], now)
+        read = read_trends(backend, [target for target in wanted if target.name not in good], now)
         with self._lock:
             for name, trend in read.items():
                 self._kept[name] = minute, trend
@@ -68,18 +68,18 @@ class Trends:
             self._kept.clear()
 
 
-def read_trends(home: Home, targets: Iterable[KnownTarget], now: datetime) -> dict[str, Trend]:
+def read_trends(backend: Backend, targets: Iterable[KnownTarget], now: datetime) -> dict[str, Trend]:
     """The last hour of each in POINTS points, fewer of a long interval, and its last day by the hour."""
     alike: dict[tuple[int, int], list[KnownTarget]] = {}
     for target in targets:
         alike.setdefault((target.interval_seconds, target.lag_seconds), []).append(target)
-    return {name: trend for some in alike.values() for name, trend in _trends_of(home, some, now)}
+    return {name: trend for some in alike.values() for name, trend in _trends_of(backend, some, now)}
 
 
-def _trends_of(home: Home, targets: Sequence[KnownTarget], now: datetime) -> Iterator[tuple[str, Trend]]:
+def _trends_of(backend: Backend, targets: Sequence[KnownTarget], now: datetime) -> Iterator[tuple[str, Trend]]:
     """Those of targets of one timing."""
     hour, grain = _hour(targets[0], now)
-    found = home.buckets_of([target.name for target in targets], hour.start, hour.end, grain)
+    found = backend.buckets_of([target.name for target in targets], hour.start, hour.end, grain)
     for target in targets:
         points = draw(target, hour, grain, found[target.name], now).points
         lows = [point.lowest for point in points if point.lowest is not None]
@@ -87,7 +87,7 @@ def _trends_of(home: Home, targets: Sequence[KnownTarget], now: datetime) -> Ite
         means = tuple(point.mean for point in points)
         yield (
             target.name,
-            Trend(means, _hours(home, target, now), min(lows, default=None), max(highs, default=None)),
+            Trend(means, _hours(backend, target, now), min(lows, default=None), max(highs, default=None)),
         )
 
 
@@ -98,10 +98,10 @@ def _hour(target: KnownTarget, now: datetime) -> tuple[Window, int]:
     return Window(end - max(HOUR, timedelta(seconds=8 * grain)), end), grain
 
 
-def _hours(home: Home, target: KnownTarget, now: datetime) -> tuple[Completeness, ...]:
+def _hours(backend: Backend, target: KnownTarget, now: datetime) -> tuple[Completeness, ...]:
     stretch = max(3600, target.interval_seconds)
     end = floor_to_slot(now - timedelta(seconds=target.lag_seconds), stretch) + timedelta(seconds=stretch)
     edges = edges_of_grain(Window(end - 24 * HOUR, end), stretch)
     expected = [target.within(start, until, now).expected for start, until in pairwise(edges)]
-    stored = home.stored_between(target.name, edges)
+    stored = backend.stored_between(target.name, edges)
     return tuple(Completeness(min(one, most), most) for one, most in zip(stored, expected, strict=True))

@@ -8,11 +8,10 @@ from functools import partial
 from threading import Lock
 from time import monotonic
 
-from kizami.core.answers.numbers import Number
-from kizami.home.causes import Episode, FoundGap, episodes_of
-from kizami.home.health import LATENESS_RANGE, TargetStatus
-from kizami.home.port import Home
-from kizami.home.snapshot import (
+from kizami.backend.causes import Episode, FoundGap, episodes_of
+from kizami.backend.health import LATENESS_RANGE, TargetStatus
+from kizami.backend.port import Backend
+from kizami.backend.snapshot import (
     LETTERS_READ,
     RecentFigures,
     Snapshot,
@@ -24,7 +23,8 @@ from kizami.home.snapshot import (
     read_failing_since,
     read_recent,
 )
-from kizami.home.values import CompanyState, DeadLetter, Lateness
+from kizami.backend.values import CompanyState, DeadLetter, Lateness
+from kizami.core.answers.numbers import Number
 from kizami.web.wall.calendars import Calendars
 from kizami.web.wall.incidents import Incidents
 from kizami.web.wall.kept import Kept
@@ -35,7 +35,7 @@ CHEAP = 40  # times what it took: for so long a look is not repeated for a page 
 
 
 class Watch:
-    """The newest look at a home, and what else all pages share; any thread may ask, one looks at a time."""
+    """The newest look at a backend, and what else all pages share; any thread may ask, one looks at a time."""
 
     def __init__(self) -> None:
         self.trends, self.orders, self.calendars = Trends(), Orders(), Calendars()
@@ -54,12 +54,12 @@ class Watch:
         self._explained: tuple[list[FoundGap], list[DeadLetter], Sequence[Episode]] = ([], [], [])
         self._cost = 0.0
 
-    def look(self, home: Home, now: datetime, good_for: float = 0.0) -> Snapshot:
-        """How the home does; one look of the last `good_for` seconds is enough, unless a new one is cheap."""
+    def look(self, backend: Backend, now: datetime, good_for: float = 0.0) -> Snapshot:
+        """How the backend does; one look of the last `good_for` seconds is enough, unless a new one is cheap."""
         with self._lock:
             began = monotonic()
             if self._last is None or began - self._last[0] > min(good_for, CHEAP * self._cost):
-                snapshot = self._take(home, now)
+                snapshot = self._take(backend, now)
                 self._last = monotonic(), snapshot
                 self._cost = self._last[0] - began
             return self._last[1]
@@ -74,44 +74,44 @@ class Watch:
         self.calendars.forget()
         self.incidents.forget()
 
-    def renew(self, home: Home, now: datetime) -> None:
+    def renew(self, backend: Backend, now: datetime) -> None:
         """Find those kept figures anew that are due. No look waits for that: gaps of thousands take a second."""
         last = self._last
         if last is None:
             return
         statuses = last[1].targets
         targets = [status.target for status in statuses.values()]
-        self._recent.renew(partial(read_recent, home, targets, now))
-        self._gaps.renew(partial(_read_gaps, home, statuses, now))
-        self._lateness.renew(partial(_read_lateness, home, now))
-        self._letters.renew(partial(_read_letters, home))
-        self._failing.renew(partial(read_failing_since, home))
-        self._companies.renew(partial(home.companies, now))
-        self.incidents.renew(home, now)
+        self._recent.renew(partial(read_recent, backend, targets, now))
+        self._gaps.renew(partial(_read_gaps, backend, statuses, now))
+        self._lateness.renew(partial(_read_lateness, backend, now))
+        self._letters.renew(partial(_read_letters, backend))
+        self._failing.renew(partial(read_failing_since, backend))
+        self._companies.renew(partial(backend.companies, now))
+        self.incidents.renew(backend, now)
 
-    def _take(self, home: Home, now: datetime) -> Snapshot:
-        targets = home.targets(recent=True)
-        recent = self._recent.get(partial(read_recent, home, targets, now))
+    def _take(self, backend: Backend, now: datetime) -> Snapshot:
+        targets = backend.targets(recent=True)
+        recent = self._recent.get(partial(read_recent, backend, targets, now))
         if any(target.name not in recent.days for target in targets):  # a new one is not waited for
             self._recent.forget()
-            recent = self._recent.get(partial(read_recent, home, targets, now))
-        depth = home.queue_depth(now)
+            recent = self._recent.get(partial(read_recent, backend, targets, now))
+        depth = backend.queue_depth(now)
         if depth.dead != self._dead:
             self._letters.forget()
             self._dead = depth.dead
-        letters = self._letters.get(partial(_read_letters, home))
-        failing_since = partial(self._failing.get, partial(read_failing_since, home))
-        statuses, stop = judged_statuses(home, now, targets, letters, recent, failing_since)
-        found = self._gaps.get(partial(_read_gaps, home, statuses, now))
+        letters = self._letters.get(partial(_read_letters, backend))
+        failing_since = partial(self._failing.get, partial(read_failing_since, backend))
+        statuses, stop = judged_statuses(backend, now, targets, letters, recent, failing_since)
+        found = self._gaps.get(partial(_read_gaps, backend, statuses, now))
         gaps = [each for each in found if each.metric in statuses]  # a target may be gone since then
-        lateness = self._lateness.get(partial(_read_lateness, home, now))
+        lateness = self._lateness.get(partial(_read_lateness, backend, now))
         return Snapshot(
             make_overview(statuses, gaps, lateness, depth, now, stop),
             statuses,
             gaps,
             letters,
-            self._companies.get(partial(home.companies, now)),
-            self._count(home, newest_of(statuses)),
+            self._companies.get(partial(backend.companies, now)),
+            self._count(backend, newest_of(statuses)),
             self._explain(gaps, letters),
         )
 
@@ -123,22 +123,22 @@ class Watch:
             self._explained = gaps, letters, episodes
         return episodes
 
-    def _count(self, home: Home, newest: Mapping[str, datetime]) -> Mapping[str, Number]:
+    def _count(self, backend: Backend, newest: Mapping[str, datetime]) -> Mapping[str, Number]:
         """The newest counts, of which only new ones are asked for."""
         news = {name: slot for name, slot in newest.items() if self._newest.get(name) != slot}
         if news:
-            self._counts = {**self._counts, **home.newest_counts(news)}
+            self._counts = {**self._counts, **backend.newest_counts(news)}
             self._newest = newest
         return self._counts
 
 
-def _read_gaps(home: Home, statuses: Mapping[str, TargetStatus], now: datetime) -> list[FoundGap]:
-    return find_gaps_of_day(home, lacking_targets(statuses), now)
+def _read_gaps(backend: Backend, statuses: Mapping[str, TargetStatus], now: datetime) -> list[FoundGap]:
+    return find_gaps_of_day(backend, lacking_targets(statuses), now)
 
 
-def _read_lateness(home: Home, now: datetime) -> Lateness:
-    return home.lateness(now - LATENESS_RANGE, now)
+def _read_lateness(backend: Backend, now: datetime) -> Lateness:
+    return backend.lateness(now - LATENESS_RANGE, now)
 
 
-def _read_letters(home: Home) -> list[DeadLetter]:
-    return home.dead_letters(None, LETTERS_READ)
+def _read_letters(backend: Backend) -> list[DeadLetter]:
+    return backend.dead_letters(None, LETTERS_READ)

@@ -11,7 +11,7 @@ import apsw
 
 from kizami.alerts.notices import MessageState, members_for
 from kizami.alerts.rules.settings import AlertSettings, Rule
-from kizami.home.incidents import NOTHING_TOLD, Incident
+from kizami.backend.incidents import NOTHING_TOLD, Incident
 from kizami.local.alerts.incident_rows import list_incidents
 from kizami.local.alerts.outbox import OutgoingMessage
 from simulation.world.apis import SECRET

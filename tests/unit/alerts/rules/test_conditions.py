@@ -7,8 +7,8 @@ from decimal import Decimal
 import pytest
 
 from kizami.alerts.rules.conditions import NumberTest, parse_condition
+from kizami.backend.incidents import Kind
 from kizami.core.errors import InvalidInput
-from kizami.home.incidents import Kind
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_a_window_is_about_the_targets_that_it_names() -> None:
     once = {"from": at(2, 1), "to": at(2, 2), "targets": ["chat/*"]}
     assert covers(once, at(2, 1))
     assert not covers(once, at(2, 1), "orders")
-    assert not covers(once, at(2, 1), ""), "the home itself is none of its targets"
+    assert not covers(once, at(2, 1), ""), "the backend itself is none of its targets"
 
 
 def test_a_week_has_its_hours_on_the_clock_of_its_zone() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kizami.alerts.rules.settings import AlertSettings
+from kizami.backend.incidents import BACKEND, Kind
 from kizami.core.config import parse_config
 from kizami.core.errors import ConfigurationError
 from kizami.core.targets.references import SecretReference
-from kizami.home.incidents import HOME, Kind
 
 _TARGET = '[[targets]]\nname = "chat/a"\nurl = "http://127.0.0.1:3000"\n'
 
@@ -48,14 +48,14 @@ def test_rules_without_a_name_are_named_for_their_receiver() -> None:
     assert [rule.name for rule in read(twice).rules] == ["env:A", "env:A #2", "night"]
 
 
-def test_a_rule_is_about_its_targets_and_always_about_the_home() -> None:
+def test_a_rule_is_about_its_targets_and_always_about_the_backend() -> None:
     (rule,) = read(
         '[[alerts]]\nto = "env:A"\ntargets = ["chat/*"]\nwhen = ["fails", "disk full", "above 5"]\n'
     ).rules
     assert rule.is_about("chat/a", frozenset({Kind.FAILS}), "trouble")
     assert not rule.is_about("orders", frozenset({Kind.FAILS}), "trouble")
     assert not rule.is_about("chat/a", frozenset({Kind.SILENT}), "trouble")
-    assert rule.is_about(HOME, frozenset({Kind.DISK_FULL}), "disk full")
+    assert rule.is_about(BACKEND, frozenset({Kind.DISK_FULL}), "disk full")
     assert rule.is_about("chat/a", frozenset({Kind.NUMBER}), "above 5")
     assert not rule.is_about("chat/a", frozenset({Kind.NUMBER}), "above 6")
 

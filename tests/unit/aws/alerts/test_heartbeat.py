@@ -24,11 +24,11 @@ from kizami.aws.client.http_client import HttpRequest
 from kizami.aws.reconciler import ReconcilerSettings
 from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.aws.store.sqs_queue import SqsQueue
+from kizami.backend.targets import KnownTarget
+from kizami.backend.values import TargetTrouble
 from kizami.core.coverage import Completeness
 from kizami.core.errors import StoreError
 from kizami.core.reconcile import ReconcilePolicy
-from kizami.home.targets import KnownTarget
-from kizami.home.values import TargetTrouble
 
 T0 = datetime.now(UTC).replace(second=0, microsecond=0)
 TARGET = KnownTarget("calls", 60, 60, T0 - timedelta(days=30))

@@ -17,10 +17,10 @@ from kizami.aws.history.hour_totals import HourTotals
 from kizami.aws.history.keeping import expiring, hour_of
 from kizami.aws.reconciler import handler
 from kizami.aws.store.metric_table import DynamoDbMetricStore
+from kizami.backend.values import Bucket
 from kizami.core.messages import BundleMessage, MetricRecord
 from kizami.core.slots import Window, slots_between
 from kizami.core.targets.target import Target
-from kizami.home.values import Bucket
 
 DAY = 86_400
 HOUR = timedelta(hours=1)

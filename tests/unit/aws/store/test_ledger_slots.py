@@ -12,7 +12,7 @@ from aws_here.bundled import create_ledger_table, note_ticks
 from aws_here.deployed import Deployment, GivenPlaces
 from aws_here.local_aws import lead_to
 from fakes.ports import ManualClock
-from kizami.aws.home import AwsHome
+from kizami.aws.backend import AwsBackend
 from kizami.aws.store.tick_ledger import TickLedger
 from kizami.core.coverage import Span
 from kizami.core.messages import MetricRecord
@@ -39,7 +39,7 @@ class Told:
         given = self.deployment.places
         places = GivenPlaces(given.table, given.queue, given.backfill_queue, given.dead_letter_queue, table)
         self.clock = ManualClock(NOW)
-        self.home = AwsHome(places, TARGETS, self.clock, GRACE_SECONDS)
+        self.backend = AwsBackend(places, TARGETS, self.clock, GRACE_SECONDS)
 
     def note(self, start: datetime, end: datetime, stored: Iterable[str] = "abc") -> None:
         slots = slots_between(start, end, 5)
@@ -53,7 +53,7 @@ def told(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Told:
 
 
 def stored(told: Told) -> dict[str, int]:
-    return {name: part.stored for name, part in told.home.completeness(SPANS).items()}
+    return {name: part.stored for name, part in told.backend.completeness(SPANS).items()}
 
 
 def test_coverage_is_that_of_the_ledger_and_whole_hours_are_counted_once(
@@ -61,7 +61,7 @@ def test_coverage_is_that_of_the_ledger_and_whole_hours_are_counted_once(
 ) -> None:
     told.note(START, NOW)
     assert stored(told) == {"a": 1440, "b": 1440, "c": 1440}
-    assert told.home.missing(SPANS) == {}
+    assert told.backend.missing(SPANS) == {}
 
     def never(*_: object) -> int:
         raise AssertionError("a whole hour was counted again")
@@ -78,7 +78,7 @@ def test_a_missed_minute_and_a_failing_target_are_gaps_of_whom_they_concern(told
     told.note(failing, failing + timedelta(minutes=2), "ac")
     told.note(failing + timedelta(minutes=2), NOW)
     assert stored(told) == {"a": 1428, "b": 1404, "c": 1428}
-    gaps = {name: [(gap.start, gap.slots) for gap in found] for name, found in told.home.missing(SPANS).items()}
+    gaps = {name: [(gap.start, gap.slots) for gap in found] for name, found in told.backend.missing(SPANS).items()}
     assert gaps == {"a": [(missed, 12)], "b": [(missed, 12), (failing, 24)], "c": [(missed, 12)]}
     # What was asked for again and came is seen within a minute, though its hour had been looked at.
     told.note(missed, missed + timedelta(minutes=1))
@@ -109,7 +109,7 @@ def test_the_newest_slot_of_a_silent_target_is_found_in_the_hours_that_are_known
     told.note(START, END - timedelta(minutes=30))
     told.note(END - timedelta(minutes=30), NOW, "ab")
     stored(told)
-    newest = told.home.newest_slots()
+    newest = told.backend.newest_slots()
     assert newest["c"] == END - timedelta(minutes=30, seconds=5)
     assert newest["a"] == newest["b"] == NOW.replace(second=5)
 
@@ -118,7 +118,7 @@ def test_the_newest_slot_is_that_of_the_last_ticks_or_else_of_the_last_record(to
     told.note(START, END)
     told.note(END, END + timedelta(minutes=5), "ab")
     told.deployment.store([MetricRecord("c", START, 1, START)])
-    newest = told.home.newest_slots()
+    newest = told.backend.newest_slots()
     last = END + timedelta(minutes=5, seconds=-5)
     assert (newest["a"], newest["b"]) == (last, last)
     assert newest["c"] == START
@@ -132,4 +132,4 @@ def test_before_the_first_tick_the_table_is_asked_and_from_it_on_the_ledger(told
     )
     assert stored(told) == {"a": 780, "b": 720, "c": 720}
     young = {"b": Span(START + timedelta(hours=1), END, 5)}
-    assert told.home.completeness(young)["b"].stored == 720
+    assert told.backend.completeness(young)["b"].stored == 720

@@ -1,4 +1,4 @@
-"""Records in SQL: the rows that the home has, read no further than asked, and nothing that could be changed."""
+"""Records in SQL: the rows that the backend has, read no further than asked, and nothing that could be changed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from kizami.backend.columns import RecordColumns
 from kizami.cli.sql.session import SqlSession
 from kizami.core.answers.answer import Answer
 from kizami.core.epoch import to_seconds
 from kizami.core.errors import InvalidInput
 from kizami.core.targets.target import Target
-from kizami.home.columns import RecordColumns
-from kizami.local.home import LocalHome
+from kizami.local.backend import LocalBackend
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.metrics import register_targets
 from samples.database import T0, FixedClock, at, bury_slots, make_database, queue_slots
@@ -27,7 +27,7 @@ NOW = at(1000)
 NAMES = ["calls", "chat/a", "chat/b", "応答数"]
 
 
-class WatchedHome(LocalHome):
+class WatchedBackend(LocalBackend):
     """Notes what is read."""
 
     def __init__(self, path: Path) -> None:
@@ -58,15 +58,15 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def home(database: Path) -> Iterator[WatchedHome]:
-    home = WatchedHome(database)
-    yield home
-    home.close()
+def backend(database: Path) -> Iterator[WatchedBackend]:
+    backend = WatchedBackend(database)
+    yield backend
+    backend.close()
 
 
 @pytest.fixture
-def session(home: WatchedHome) -> Iterator[SqlSession]:
-    session = SqlSession(home, FixedClock(NOW))
+def session(backend: WatchedBackend) -> Iterator[SqlSession]:
+    session = SqlSession(backend, FixedClock(NOW))
     yield session
     session.close()
 
@@ -109,7 +109,10 @@ def test_the_queue_is_a_table(tmp_path: Path) -> None:
         queue_slots(tmp_path / "kizami.db", "chat/a", [5], NOW)
         with transaction(connection):
             connection.execute("UPDATE messages SET last_error = 'status 500', held = 0 WHERE slot % 2")
-    with closing(LocalHome(tmp_path / "kizami.db")) as home, closing(SqlSession(home, FixedClock(NOW))) as session:
+    with (
+        closing(LocalBackend(tmp_path / "kizami.db")) as backend,
+        closing(SqlSession(backend, FixedClock(NOW))) as session,
+    ):
         assert rows(
             session, "SELECT metric, slot, attempts, in_flight, backfill, last_error FROM queue ORDER BY slot"
         ) == [
@@ -167,20 +170,20 @@ def test_every_condition_gives_the_rows_that_a_plain_table_gives(session: SqlSes
     plain.close()
 
 
-def test_only_what_is_asked_for_is_read(session: SqlSession, home: WatchedHome) -> None:
+def test_only_what_is_asked_for_is_read(session: SqlSession, backend: WatchedBackend) -> None:
     assert len(rows(session, "SELECT slot FROM records WHERE metric = 'calls' AND slot >= '2025-12-02T10'")) == 180
-    assert home.read == [("calls", at(720), datetime.max.replace(microsecond=0, tzinfo=T0.tzinfo), False)]
-    home.read.clear()
+    assert backend.read == [("calls", at(720), datetime.max.replace(microsecond=0, tzinfo=T0.tzinfo), False)]
+    backend.read.clear()
     rows(session, "SELECT state FROM records WHERE metric GLOB 'chat/*' AND slot < '2025-12-02T09:00:05Z'")
-    assert [(metric, end, details) for metric, _, end, details in home.read] == [
+    assert [(metric, end, details) for metric, _, end, details in backend.read] == [
         ("chat/a", at(1), True),
         ("chat/b", at(1), True),
     ]
 
 
-def test_the_first_rows_are_there_before_the_others_are_read(session: SqlSession, home: WatchedHome) -> None:
+def test_the_first_rows_are_there_before_the_others_are_read(session: SqlSession, backend: WatchedBackend) -> None:
     assert len(rows(session, "SELECT * FROM records LIMIT 3")) == 3
-    assert [metric for metric, *_ in home.read] == ["calls"]
+    assert [metric for metric, *_ in backend.read] == ["calls"]
 
 
 def test_a_query_holds_nothing_open_on_the_database(session: SqlSession, database: Path) -> None:

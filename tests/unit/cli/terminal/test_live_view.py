@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from kizami.backend.snapshot import read_health
+from kizami.backend.values import Lateness, QueueDepth
 from kizami.cli.terminal.live_view import Facts, Numbers, _ConsoleHandler, picture, read_numbers
 from kizami.core.coverage import Completeness
 from kizami.core.messages import MetricRecord
 from kizami.core.targets.target import Target
-from kizami.home.snapshot import read_health
-from kizami.home.values import Lateness, QueueDepth
+from kizami.local.backend import LocalBackend
 from kizami.local.engine.loop import StoredRecord
-from kizami.local.home import LocalHome
 from samples.page_database import build_targets, store_slots
 
 T0 = datetime(2025, 12, 2, 10, 0, tzinfo=UTC)
@@ -76,12 +76,12 @@ def test_before_anything_is_due_it_claims_no_percentage() -> None:
 def test_from_the_first_row_on_it_tells_the_coverage_that_status_tells(tmp_path: Path) -> None:
     calls, started = Target(name="calls", lag_seconds=5), T0 + timedelta(seconds=2)
     path = build_targets(tmp_path / "kizami.db", started, {calls: ()}, slots=0)
-    with closing(LocalHome(path)) as home:
-        assert read_numbers(home, ["calls"], started).coverage == Completeness(0, 0)
+    with closing(LocalBackend(path)) as backend:
+        assert read_numbers(backend, ["calls"], started).coverage == Completeness(0, 0)
         store_slots(path, calls, [T0])
         now = T0 + timedelta(seconds=6)  # its grace is not over
-        numbers = read_numbers(home, ["calls"], now)
-        assert numbers.coverage == Completeness(1, 1) == read_health(home, now).overview.hour
+        numbers = read_numbers(backend, ["calls"], now)
+        assert numbers.coverage == Completeness(1, 1) == read_health(backend, now).overview.hour
     assert shown(numbers=numbers)[1].startswith("coverage of the last hour 1/1 (100%)")
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kizami.backend.figures.gathering import gather
+from kizami.backend.figures.summary import Aggregate, summarize
+from kizami.backend.targets import KnownTarget
+from kizami.backend.values import Bucket
 from kizami.cli.terminal.plot import ASCII, BRAILLE, MARGIN, Column, column_edges, column_of, draw, scale_text
 from kizami.core.coverage import Span
-from kizami.home.figures.gathering import gather
-from kizami.home.figures.summary import Aggregate, summarize
-from kizami.home.targets import KnownTarget
-from kizami.home.values import Bucket
 from samples.database import T0, at
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
+from kizami.backend.columns import RecordColumns, columns_of
 from kizami.cli.terminal import record_formats
 from kizami.cli.terminal.record_formats import (
     COLUMNS,
@@ -24,7 +25,6 @@ from kizami.cli.terminal.record_formats import (
 )
 from kizami.core.errors import ConfigurationError
 from kizami.core.messages import MAX_COUNT, MetricRecord, write_record
-from kizami.home.columns import RecordColumns, columns_of
 from samples.database import T0, at
 
 RECORDS = [

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kizami.backend import columns as columns_module
+from kizami.backend.columns import RecordColumns, columns_of
 from kizami.cli.terminal.records_with_gaps import RecordsWithGaps
 from kizami.core.coverage import Gap, Span, find_gaps
 from kizami.core.epoch import from_ms, from_seconds
 from kizami.core.messages import MetricRecord
-from kizami.home import columns as columns_module
-from kizami.home.columns import RecordColumns, columns_of
 from samples.database import T0, at
 
 

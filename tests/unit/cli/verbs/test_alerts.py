@@ -11,10 +11,10 @@ import fakes.fault_server as faults
 from fakes.fault_server import FaultServer
 from kizami.alerts.decision import AlertState, Decision
 from kizami.alerts.rules.settings import parse_alerts
+from kizami.backend.incidents import Incident, Kind, Member
 from kizami.cli.checks.alerts import check_alerts
 from kizami.cli.checks.machine import Health
 from kizami.cli.exit_codes import CONFIGURATION, FAILURE, OK, USAGE
-from kizami.home.incidents import Incident, Kind, Member
 from kizami.local.alerts.incident_rows import save_incidents
 from kizami.local.store.database import open_database, transaction
 from kizami.platform.clock import SystemClock

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kizami.cli.backends import BackendOptions
 from kizami.cli.backup_options import BackupFlags
 from kizami.cli.exit_codes import FAILURE, OK, USAGE
-from kizami.cli.homes import HomeOptions
 from kizami.core.config import BackupPlan, parse_config
 from kizami.core.errors import StoreError
 from kizami.local.daemon_lock import UP, sole_daemon
@@ -99,7 +99,7 @@ def test_a_restore_whose_outcome_cannot_be_read_back_is_still_told_as_one(
 ) -> None:
     """The backup is in place by then: an error would have it restored again."""
     kizami("backup", "copy.db")
-    monkeypatch.setattr(HomeOptions, "opened", _refuse)
+    monkeypatch.setattr(BackendOptions, "opened", _refuse)
     found = kizami("restore", "copy.db", "--json")
     assert (found.code, found.json["records"], found.json["newestSlot"]) == (OK, SLOTS, None)
     assert (found.json["toCatchUp"], found.json["older"]) == (None, None)
@@ -107,5 +107,5 @@ def test_a_restore_whose_outcome_cannot_be_read_back_is_still_told_as_one(
     assert Path(found.json["former"]).is_file()
 
 
-def _refuse(options: HomeOptions) -> None:
+def _refuse(options: BackendOptions) -> None:
     raise StoreError(f"{options.database}: locked")

@@ -12,15 +12,15 @@ import pytest
 
 from kizami.alerts.rules.conditions import parse_condition
 from kizami.alerts.rules.settings import AlertSettings, Rule
+from kizami.backend.incidents import Incident, Kind
 from kizami.core.coverage import Span
 from kizami.core.epoch import to_seconds
 from kizami.core.targets.target import Target
-from kizami.home.incidents import Incident, Kind
 from kizami.local.alerts.event_rows import EventCollector, read_events, write_events
 from kizami.local.alerts.incident_rows import list_incidents, read_state
 from kizami.local.alerts.outbox import undelivered
 from kizami.local.alerts.watch import AlertWatch
-from kizami.local.home import LocalHome
+from kizami.local.backend import LocalBackend
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.history.sealing import seal_closed
 from kizami.local.store.metrics import register_targets
@@ -37,11 +37,11 @@ class Watched:
         conditions = tuple(parse_condition(text, "when") for text in when or ("fails", "silent", "dead"))
         self.path = path
         self.clock = FixedClock(NOW)
-        self.home = LocalHome(path)
+        self.backend = LocalBackend(path)
         self.connection = open_database(path)
         self.full: str | None = None
         self.failed: dict[str, str] = {}
-        self.watch = AlertWatch(path, lambda: self.home, self.clock)
+        self.watch = AlertWatch(path, lambda: self.backend, self.clock)
         self.watch.unwritable, self.watch.failed_companies = lambda: self.full, lambda: self.failed
         self.watch._settings = AlertSettings((Rule("ops", "https://k.example", conditions, targets, 0),))
         self.watch._running_since = NOW - timedelta(hours=1)
@@ -50,7 +50,7 @@ class Watched:
     def look(self, now: datetime | None = None) -> list[Incident]:
         """The incidents after a look."""
         self.clock.moment = now or self.clock.moment
-        self.watch._look(self.connection, self.home)
+        self.watch._look(self.connection, self.backend)
         return list_incidents(self.connection)
 
     def restart(self) -> None:
@@ -64,7 +64,7 @@ class Watched:
 
     def close(self) -> None:
         self.connection.close()
-        self.home.close()
+        self.backend.close()
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def watched(opened: list[Watched], path: Path, *when: str, targets: tuple[str, .
     return opened[-1]
 
 
-def test_a_home_that_is_well_has_no_incidents(tmp_path: Path, opened: list[Watched]) -> None:
+def test_a_backend_that_is_well_has_no_incidents(tmp_path: Path, opened: list[Watched]) -> None:
     here = watched(opened, make_database(tmp_path / "kizami.db", {"calls": range(SLOTS)}))
     assert here.look() == []
 
@@ -113,7 +113,7 @@ def test_numbers_are_looked_at_for_the_targets_of_the_rule_only(tmp_path: Path, 
     path = make_database(tmp_path / "kizami.db", {"calls": range(SLOTS), "errors": range(SLOTS)})
     here = watched(opened, path, "above 9", "sum of 10m above 500", "zero for 10m", targets=("calls",))
     found = {incident.group: incident.members["calls"].detail for incident in here.look()}
-    (target,) = here.home.targets(["calls"])
+    (target,) = here.backend.targets(["calls"])
     numbers = [
         (slot - at(0)) // timedelta(seconds=5) for slot in target.recent(timedelta(minutes=10), NOW).slots()
     ]
@@ -121,17 +121,17 @@ def test_numbers_are_looked_at_for_the_targets_of_the_rule_only(tmp_path: Path, 
 
 
 def test_a_sum_over_whole_and_partial_buckets_is_that_of_the_slots(tmp_path: Path) -> None:
-    home = LocalHome(make_database(tmp_path / "kizami.db", {"calls": range(SLOTS), "none": []}))
-    (target,) = home.targets(["calls"])
+    backend = LocalBackend(make_database(tmp_path / "kizami.db", {"calls": range(SLOTS), "none": []}))
+    (target,) = backend.targets(["calls"])
     span = target.within(at(13), at(233), NOW)
-    (found,) = home.totals({"calls": span, "none": span}).values()
+    (found,) = backend.totals({"calls": span, "none": span}).values()
     counts = [number % 11 for number in range(13, 233)]
     assert (found.stored, found.lowest, found.highest, found.total) == (220, 0, 10, sum(counts))
     connection = open_database(tmp_path / "kizami.db")
     assert sum(seal_closed(connection, to_seconds(at(100_000)), 0)) == SLOTS
     connection.close()
-    assert home.totals({"calls": span, "none": span}) == {"calls": found}, "sealed or not, it is the same"
-    home.close()
+    assert backend.totals({"calls": span, "none": span}) == {"calls": found}, "sealed or not, it is the same"
+    backend.close()
 
 
 def test_a_day_of_the_largest_counts_has_its_exact_sum(tmp_path: Path) -> None:
@@ -142,10 +142,10 @@ def test_a_day_of_the_largest_counts_has_its_exact_sum(tmp_path: Path) -> None:
         rows = [(to_seconds(at(slot)), number, most) for slot in range(3000)]
         connection.executemany("INSERT INTO slots VALUES (?, ?, ?, 0, 0, 1, 0)", rows)
     connection.close()
-    home = LocalHome(path)
-    (found,) = home.totals({"calls": Span(at(7), at(2999), 5)}).values()
+    backend = LocalBackend(path)
+    (found,) = backend.totals({"calls": Span(at(7), at(2999), 5)}).values()
     assert found.total == 2992 * most
-    home.close()
+    backend.close()
 
 
 def test_a_full_disk_and_a_failed_company_come_and_go(tmp_path: Path, opened: list[Watched]) -> None:
@@ -161,7 +161,7 @@ def test_a_full_disk_and_a_failed_company_come_and_go(tmp_path: Path, opened: li
 def test_what_people_order_is_obeyed_and_kept(tmp_path: Path, opened: list[Watched]) -> None:
     here = watched(opened, make_database(tmp_path / "kizami.db", {"calls": [0]}))
     here.look()
-    log = here.home.incident_log
+    log = here.backend.incident_log
     log.acknowledge(1, "ann")
     assert log.acknowledge(1, "bob").acknowledged_by == "ann"
     log.silence(1, NOW + timedelta(hours=1), "ann")
@@ -227,7 +227,7 @@ def test_a_target_of_several_values_dies_in_all_of_them(tmp_path: Path) -> None:
         register_targets(connection, [Target(name="orders", lag_seconds=5, answer=answer)], at(0))
     connection.close()
     bury_slots(path, "orders", [3], "status 500, expected 200", NOW)
-    home = LocalHome(path)
-    deaths = home.deaths(NOW - timedelta(minutes=5))
+    backend = LocalBackend(path)
+    deaths = backend.deaths(NOW - timedelta(minutes=5))
     assert {"orders/paid", "orders/open"} <= deaths.keys()
-    home.close()
+    backend.close()

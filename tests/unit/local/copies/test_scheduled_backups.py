@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from kizami.backend.values import BackupState
 from kizami.core.config import BackupPlan
-from kizami.home.values import BackupState
 from kizami.local.copies import scheduled_backups
 from kizami.local.copies.backup import Backup, make_backup
 from kizami.local.copies.backup_report import read_report

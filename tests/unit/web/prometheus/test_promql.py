@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kizami.backend.targets import KnownTarget
 from kizami.core.errors import InvalidInput
-from kizami.home.targets import KnownTarget
 from kizami.web.prometheus.budget import Budget
 from kizami.web.prometheus.evaluation import evaluate
 from kizami.web.prometheus.expressions import (
@@ -162,7 +162,7 @@ def test_what_is_allowed_at_most_is_evaluated() -> None:
 
 
 class NoTargets:
-    """A home that has nothing yet."""
+    """A backend that has nothing yet."""
 
     def targets(self) -> list[KnownTarget]:
         return []

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kizami.backend.chart import RANGES
+from kizami.backend.health import TargetCondition
 from kizami.core.errors import InvalidInput
-from kizami.home.chart import RANGES
-from kizami.home.health import TargetCondition
 from kizami.web.view.address import MAX_MINUTES, MAX_TOGETHER, View, read_number, read_range, read_view
 from kizami.web.view.panel_links import ShownRanges, between, panel_links
 from samples.strategies import metrics

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from kizami.alerts.messages import page_message
 from kizami.alerts.seen import Holes
 from kizami.alerts.texts import sentence
+from kizami.backend.health import SlotTally
+from kizami.backend.incidents import BackendEvent, Incident, Kind, Member
 from kizami.core.slots import Window
-from kizami.home.health import SlotTally
-from kizami.home.incidents import HomeEvent, Incident, Kind, Member
 from kizami.web.view.incident_lists import EVENTS_LISTED, event_text, list_incidents
 from kizami.web.view.words import words_in
 from kizami.web.wall.incidents import IncidentNews, ToldIncident
@@ -55,8 +55,8 @@ def test_they_are_told_in_the_words_of_their_messages() -> None:
 
 
 def test_the_newest_events_until_the_end_of_the_shown_time_are_listed() -> None:
-    events = [HomeEvent(n, NOW - (50 - n) * HOUR, "clock.jumped") for n in range(50, 0, -1)]
-    events.insert(0, HomeEvent(51, NOW, "incident.opened"))  # which is in the list of incidents
+    events = [BackendEvent(n, NOW - (50 - n) * HOUR, "clock.jumped") for n in range(50, 0, -1)]
+    events.insert(0, BackendEvent(51, NOW, "incident.opened"))  # which is in the list of incidents
     found = list_incidents(IncidentNews((), events), Window(NOW - 12 * HOUR, NOW - 10 * HOUR)).events
     assert [each.number for each in found] == list(range(40, 40 - EVENTS_LISTED, -1))
     newest = list_incidents(IncidentNews((), events), DAY).events
@@ -64,9 +64,9 @@ def test_the_newest_events_until_the_end_of_the_shown_time_are_listed() -> None:
 
 
 def test_an_event_is_put_in_words_and_an_unknown_one_by_its_name() -> None:
-    backfilled = HomeEvent(1, NOW, "slots.backfilled", "ann", {"slots": 3, "metrics": ["calls", "orders"]})
+    backfilled = BackendEvent(1, NOW, "slots.backfilled", "ann", {"slots": 3, "metrics": ["calls", "orders"]})
     assert event_text(backfilled, words_in("en")) == "backfill ordered · slots: 3, metrics: calls, orders"
     assert event_text(backfilled, words_in("ja")).startswith("バックフィルを指示 · ")
-    assert event_text(HomeEvent(1, NOW, "moon.rose"), words_in("en")) == "moon.rose"
-    long = event_text(HomeEvent(1, NOW, "config.refused", "", {"reason": "x" * 999}), words_in("en"))
+    assert event_text(BackendEvent(1, NOW, "moon.rose"), words_in("en")) == "moon.rose"
+    long = event_text(BackendEvent(1, NOW, "config.refused", "", {"reason": "x" * 999}), words_in("en"))
     assert len(long) <= 161

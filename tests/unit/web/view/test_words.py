@@ -131,8 +131,8 @@ def test_no_header_can_break_the_choice(header: str) -> None:
 
 
 def test_every_phrase_that_the_code_asks_for_is_there() -> None:
-    home = Path(words_module.__file__).parent.parent
-    texts = [path.read_text("utf-8") for path in home.rglob("*") if path.suffix in (".py", ".html")]
+    backend = Path(words_module.__file__).parent.parent
+    texts = [path.read_text("utf-8") for path in backend.rglob("*") if path.suffix in (".py", ".html")]
     asked = {key for text in texts for key in re.findall(r'words\("([\w.]+)"(?=[,)])', text)}
     assert len(asked) > 80
     assert asked <= words_in("en").phrases.keys()

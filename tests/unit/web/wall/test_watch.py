@@ -9,28 +9,28 @@ from typing import Any
 
 import pytest
 
-from kizami.local.home import LocalHome
+from kizami.local.backend import LocalBackend
 from kizami.web.wall import kept
 from kizami.web.wall.watch import Watch
-from samples.page_database import build_home
+from samples.page_database import build_backend
 
 NOW = datetime(2025, 12, 2, 10, 0, tzinfo=UTC)
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalHome:
+def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalBackend:
     monkeypatch.setattr(kept, "SOON_SECONDS", -1.0)  # everything takes long
     monkeypatch.setattr(kept, "REST_FOR_WORK", 0)  # and is due
-    build_home(tmp_path / "kizami.db", NOW)
-    return LocalHome(tmp_path / "kizami.db")
+    build_backend(tmp_path / "kizami.db", NOW)
+    return LocalBackend(tmp_path / "kizami.db")
 
 
 def test_a_look_tells_the_gaps_that_were_found_and_a_renewal_finds_them(
-    home: LocalHome, monkeypatch: pytest.MonkeyPatch
+    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch, asked = Watch(), list[str]()
-    watch.renew(home, NOW)  # nobody has looked: there is nothing to renew
-    first = watch.look(home, NOW)
+    watch.renew(backend, NOW)  # nobody has looked: there is nothing to renew
+    first = watch.look(backend, NOW)
     assert first.gaps
 
     def noting(name: str, question: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,31 +41,31 @@ def test_a_look_tells_the_gaps_that_were_found_and_a_renewal_finds_them(
         return ask
 
     for name in ("missing", "completeness", "lateness", "dead_letters"):
-        monkeypatch.setattr(home, name, noting(name, getattr(home, name)))
-    second = watch.look(home, NOW)
+        monkeypatch.setattr(backend, name, noting(name, getattr(backend, name)))
+    second = watch.look(backend, NOW)
     assert (second.gaps, second.episodes, asked) == (first.gaps, first.episodes, [])
-    watch.renew(home, NOW)
+    watch.renew(backend, NOW)
     assert {*asked} == {"missing", "completeness", "lateness", "dead_letters"}
 
 
-def test_after_an_action_a_look_reads_for_itself(home: LocalHome, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_an_action_a_look_reads_for_itself(backend: LocalBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     watch = Watch()
-    assert watch.look(home, NOW).episodes
-    monkeypatch.setattr(home, "missing", lambda spans: {})
-    monkeypatch.setattr(home, "dead_letters", lambda *_: [])
+    assert watch.look(backend, NOW).episodes
+    monkeypatch.setattr(backend, "missing", lambda spans: {})
+    monkeypatch.setattr(backend, "dead_letters", lambda *_: [])
     watch.forget()
-    snapshot = watch.look(home, NOW)
+    snapshot = watch.look(backend, NOW)
     assert (snapshot.gaps, snapshot.episodes) == ([], [])
 
 
 def test_gaps_of_a_target_that_is_gone_since_they_were_found_are_told_no_more(
-    home: LocalHome, monkeypatch: pytest.MonkeyPatch
+    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch = Watch()
-    gone = watch.look(home, NOW).gaps[0].metric
-    known = home.targets
-    monkeypatch.setattr(home, "targets", lambda **how: [each for each in known(**how) if each.name != gone])
-    snapshot = watch.look(home, NOW)
+    gone = watch.look(backend, NOW).gaps[0].metric
+    known = backend.targets
+    monkeypatch.setattr(backend, "targets", lambda **how: [each for each in known(**how) if each.name != gone])
+    snapshot = watch.look(backend, NOW)
     assert gone not in {each.metric for each in snapshot.gaps}
     unasked = [each for each in snapshot.episodes if each.cause is None]
     assert {name for each in unasked for name in each.metrics} <= snapshot.targets.keys()

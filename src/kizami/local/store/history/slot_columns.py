@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from operator import add
 from typing import NamedTuple
 
-from kizami.home.columns import MomentsAfter
+from kizami.backend.columns import MomentsAfter
 from kizami.local.store.history.packing import pack, read_number, unpack, write_number
 
 _VERSION = 1  # the first byte, for a kizami to come that packs otherwise
