@@ -9,12 +9,12 @@ from pathlib import Path
 import apsw
 
 from kizami.core.epoch import to_seconds
+from kizami.core.sealed_spans import SlotColumns
 from kizami.core.slots import floor_to_slot
 from kizami.core.targets.target import Target
 from kizami.local.store import statements
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.history.sealed import NewSpan, insert_span, pack_span
-from kizami.local.store.history.slot_columns import SlotColumns
 from kizami.local.store.metrics import known_metrics, register_targets
 from kizami.local.store.rows import StoredRow
 

@@ -31,12 +31,12 @@ from kizami.aws.reconciler import reconciler_settings
 from kizami.aws.store.block_guard import memory_of
 from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.aws.store.sqs_queue import SqsQueue
-from kizami.aws.store.tick_ledger import Tick, TickLedger
+from kizami.aws.store.tick_ledger import LedgerTick, TickLedger
 from kizami.cdk.parts.configuration import bundle_files
 from kizami.core.config import parse_config
 from kizami.core.messages import BundleMessage, MetricRecord, write_bundle
 from kizami.core.slots import format_instant
-from kizami.core.targets.bundles import Bundle, make_bundles
+from kizami.core.targets.bundles import NamedBundle, make_bundles
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Bundled:
     bundles: PackagedBundles
 
     @property
-    def the_bundle(self) -> Bundle:
+    def the_bundle(self) -> NamedBundle:
         """The only bundle there is."""
         (bundle,) = self.bundles.all()
         return bundle
@@ -62,7 +62,7 @@ class Bundled:
     def ledger(self) -> TickLedger:
         return TickLedger(self.ledger_table)
 
-    def ticks(self, bundle: Bundle, start: datetime, end: datetime) -> list[Tick]:
+    def ticks(self, bundle: NamedBundle, start: datetime, end: datetime) -> list[LedgerTick]:
         return list(self.ledger.ticks(bundle.name, start, end))
 
     def collect(self, message: BundleMessage | str, seconds: float = 30, **fields: Any) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def create_ledger_table(endpoint: str) -> str:
 
 
 def note_ticks(
-    endpoint: str, table: str, bundle: Bundle, slots: Iterable[datetime], stored: Iterable[str], now: datetime
+    endpoint: str, table: str, bundle: NamedBundle, slots: Iterable[datetime], stored: Iterable[str], now: datetime
 ) -> None:
     """A bundle's ledger as the Collector keeps it: it notes the first tick, and the others are put beside it as
     that one stands there, many at once."""

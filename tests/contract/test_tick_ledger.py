@@ -9,7 +9,7 @@ import pytest
 
 from aws_here.bundled import create_ledger_table
 from aws_here.local_aws import dynamodb_at
-from kizami.aws.store.tick_ledger import KEPT_SECONDS, Tick, TickLedger
+from kizami.aws.store.tick_ledger import KEPT_SECONDS, LedgerTick, TickLedger
 
 SLOT = datetime(2025, 12, 2, 10, 23, tzinfo=UTC)
 NOW = SLOT + timedelta(seconds=7)
@@ -25,23 +25,23 @@ def at(tick: int) -> datetime:
     return SLOT + timedelta(seconds=5 * tick)
 
 
-def noted(ledger: TickLedger) -> list[Tick]:
+def noted(ledger: TickLedger) -> list[LedgerTick]:
     return list(ledger.ticks("b", SLOT, END))
 
 
 def test_a_tick_lacks_whoever_was_not_stored_and_never_more_than_before(ledger: TickLedger) -> None:
     ledger.note("b", 4, SLOT, [0, 1, 3], NOW)
-    assert noted(ledger) == [Tick(SLOT, frozenset({2}))]
+    assert noted(ledger) == [LedgerTick(SLOT, frozenset({2}))]
     ledger.note("b", 4, SLOT, [0, 1], NOW)  # once more, and this time two of them failed
-    assert noted(ledger) == [Tick(SLOT, frozenset({2}))]
+    assert noted(ledger) == [LedgerTick(SLOT, frozenset({2}))]
     ledger.note("b", 4, SLOT, [2], NOW)
     ledger.note("b", 4, SLOT, [2], NOW)
-    assert noted(ledger) == [Tick(SLOT)]
+    assert noted(ledger) == [LedgerTick(SLOT)]
 
 
 def test_a_slot_that_comes_alone_to_a_tick_without_an_item_makes_nobody_else_stored(ledger: TickLedger) -> None:
     ledger.note("b", 3, SLOT, [1], NOW)
-    assert noted(ledger) == [Tick(SLOT, frozenset({0, 2}))]
+    assert noted(ledger) == [LedgerTick(SLOT, frozenset({0, 2}))]
     ledger.note("b", 3, at(1), [], NOW)
     assert len(noted(ledger)) == 1, "nobody stored is nothing to note"
 
@@ -52,7 +52,7 @@ def test_whole_ticks_are_counted_and_others_named(ledger: TickLedger) -> None:
     ledger.note("other", 3, SLOT, [0, 1, 2], NOW)
     assert ledger.count_whole("b", SLOT, END) == 5
     assert ledger.count_whole("b", at(1), at(4)) == 3
-    assert list(ledger.short_ticks("b", SLOT, END)) == [Tick(at(4), frozenset({2}))]
+    assert list(ledger.short_ticks("b", SLOT, END)) == [LedgerTick(at(4), frozenset({2}))]
     short = {int(at(4).timestamp()): 0b100}
     assert ledger.pick_short("b", SLOT, END) == (6, short)
     assert ledger.pick_short("b", at(1), at(4)) == (3, {})
@@ -84,4 +84,4 @@ def test_several_at_once_take_off_what_each_of_them_has_stored(
     ledger = TickLedger(create_ledger_table(dynamodb_local_endpoint))
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda place: ledger.note("b", 40, SLOT, [place], NOW), range(40)))
-    assert noted(ledger) == [Tick(SLOT)]
+    assert noted(ledger) == [LedgerTick(SLOT)]

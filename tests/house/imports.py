@@ -75,7 +75,11 @@ PURE = {
     *("urllib.parse", "zoneinfo"),
 }
 # A log line is written where it happens; how it looks is decided in one place, which also knows stderr.
-PURE_HERE = {"kizami.core.logs": {"logging", "sys", "time"}, "kizami.aggregation": {"logging"}}
+PURE_HERE = {
+    "kizami.core.logs": {"logging", "sys", "time"},
+    "kizami.core.packing": {"struct", "zlib"},  # bytes from numbers, and back
+    "kizami.aggregation": {"logging"},
+}
 
 IN_EVERY_LAMBDA = {"boto3", "botocore", "urllib3"}
 

@@ -5,9 +5,17 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kizami.local.store.history.packing import pack, unpack
-from kizami.local.store.history.slot_columns import COLUMNS, PackedSlots, SlotColumns, pack_slots, unpack_slots
-from kizami.local.store.history.spans import SPANS, span_seconds, span_start
+from kizami.core.packing import pack, unpack
+from kizami.core.sealed_spans import (
+    COLUMNS,
+    SPANS,
+    PackedSlots,
+    SlotColumns,
+    pack_slots,
+    span_seconds,
+    span_start,
+    unpack_slots,
+)
 
 _WORDS = st.integers(-(2**63), 2**63 - 1)
 _SECONDS = st.integers(-62_135_596_800, 253_402_300_799)  # years 1 to 9999

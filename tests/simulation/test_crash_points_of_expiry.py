@@ -19,13 +19,12 @@ import apsw
 import pytest
 
 from kizami.core.epoch import to_seconds
+from kizami.core.sealed_spans import SlotColumns, span_seconds
 from kizami.core.targets.target import Target
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.history.expiry import expire, unpack_hours
 from kizami.local.store.history.free_space import give_back
 from kizami.local.store.history.sealed import SealedSpan, insert_span, pack_span, spans_of, without_checksum
-from kizami.local.store.history.slot_columns import SlotColumns
-from kizami.local.store.history.spans import span_seconds
 from kizami.local.store.metrics import known_metrics, register_targets
 from programs.daemon import SOURCES
 from simulation.test_crash_points import Event, Files, Recording, opened, rebuilt, surviving

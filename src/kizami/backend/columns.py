@@ -6,56 +6,19 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
-from operator import add, sub
-from typing import Any, overload
+from operator import sub
+from typing import Any
 
 from kizami.core.answers.numbers import aligned, exact_of, exact_text
 from kizami.core.epoch import InstantTexts, to_ms, to_seconds
 from kizami.core.messages import MetricRecord
+from kizami.core.sealed_spans import MomentsAfter, in_ms
 
 _PIECE = 1000
 
 # What a line begins with, what stands between its slot and its count, after that, and at its end.
 LineParts = tuple[str, str, str, str]
 Stretch = tuple[bytes, Sequence[bytes]]  # of the texts of instants, as `InstantTexts.parted` gives them
-
-
-class MomentsAfter(Sequence[int]):
-    """Milliseconds since 1970, as so many after each slot: added up only where that is asked for."""
-
-    __slots__ = ("_after", "_slots")
-
-    def __init__(self, slots: Sequence[int], after: Sequence[int]) -> None:
-        self._slots = slots
-        self._after = after
-
-    def __len__(self) -> int:
-        return len(self._after)
-
-    @overload
-    def __getitem__(self, place: int) -> int: ...
-    @overload
-    def __getitem__(self, place: slice) -> MomentsAfter: ...
-    def __getitem__(self, place: int | slice) -> int | MomentsAfter:
-        if isinstance(place, slice):
-            return MomentsAfter(self._slots[place], self._after[place])
-        return 1000 * self._slots[place] + self._after[place]
-
-    def __iter__(self) -> Iterator[int]:
-        return map(add, _in_ms(self._slots), self._after)
-
-    def seconds(self) -> Sequence[int]:
-        """All cut to the second: a range if the slots are one and each is in the same second after its slot."""
-        slots, least = self._slots, min(self._after, default=0) // 1000
-        if isinstance(slots, range) and max(self._after, default=0) // 1000 == least:
-            return range(slots.start + least, slots.stop + least, slots.step)
-        return [moment // 1000 for moment in self]
-
-
-def _in_ms(seconds: Sequence[int]) -> Sequence[int]:
-    if isinstance(seconds, range):
-        return range(1000 * seconds.start, 1000 * seconds.stop, 1000 * seconds.step)
-    return [1000 * second for second in seconds]
 
 
 def whole_seconds(moments: Sequence[int]) -> Sequence[int]:
@@ -65,9 +28,9 @@ def whole_seconds(moments: Sequence[int]) -> Sequence[int]:
 
 def after_slots(moments: Sequence[int], slots: Sequence[int]) -> Sequence[int]:
     """How many milliseconds after its slot each moment is: small numbers, which are quick to hand on."""
-    if isinstance(moments, MomentsAfter) and moments._slots is slots:
-        return moments._after
-    return [*map(sub, moments, _in_ms(slots))]
+    if isinstance(moments, MomentsAfter) and moments.slots is slots:
+        return moments.after
+    return [*map(sub, moments, in_ms(slots))]
 
 
 @dataclass(frozen=True, slots=True)

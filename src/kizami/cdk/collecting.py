@@ -16,7 +16,7 @@ from kizami.cdk.parts.functions import WRITE_KEY_ACTIONS, allow, allow_key, allo
 from kizami.cdk.parts.secrets import allow_secrets
 from kizami.cdk.settings import MEMORY_MB
 from kizami.core.errors import ConfigurationError
-from kizami.core.targets.bundles import Bundle
+from kizami.core.targets.bundles import NamedBundle
 from kizami.core.targets.references import SecretReference
 from kizami.core.targets.target import Target
 
@@ -103,7 +103,7 @@ class Collecting(Construct):
         consume(self, id, self._foundation, self.collector, queue, batch_size, max_concurrency)
 
 
-def require_descriptors(batch_size: int, bundles: Sequence[Bundle]) -> None:
+def require_descriptors(batch_size: int, bundles: Sequence[NamedBundle]) -> None:
     """ConfigurationError where a batch of bundles could need more connections than a function can open."""
     room = DESCRIPTORS - OTHER_DESCRIPTORS
     fitting = [size for size in range(1, batch_size + 1) if most_connections(size, bundles) <= room]
@@ -115,13 +115,13 @@ def require_descriptors(batch_size: int, bundles: Sequence[Bundle]) -> None:
         )
 
 
-def most_connections(batch_size: int, bundles: Sequence[Bundle]) -> int:
+def most_connections(batch_size: int, bundles: Sequence[NamedBundle]) -> int:
     """In use for a batch, and kept from the ones before it; of one target never more than there are messages."""
     members = [len(bundle.members) for bundle in bundles]
     return min(MOST_KEPT + batch_size * max(members, default=0), batch_size * sum(members))
 
 
-def most_at_once(bundles: Sequence[Bundle], targets: Iterable[Target]) -> int | None:
+def most_at_once(bundles: Sequence[NamedBundle], targets: Iterable[Target]) -> int | None:
     """How many Collectors may run: as many as if every bundle had a target that hangs, and as many again.
 
     A single target has no bound: a mapping with one keeps five pollers at a queue that two would do for.

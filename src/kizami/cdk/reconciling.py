@@ -31,7 +31,7 @@ from kizami.cdk.parts.queues import make_queue
 from kizami.cdk.parts.secrets import allow_secrets
 from kizami.cdk.scheduling import Scheduling
 from kizami.core.backfill import SPREAD_SECONDS
-from kizami.core.targets.bundles import Bundle
+from kizami.core.targets.bundles import NamedBundle
 from kizami.core.targets.references import SecretReference
 
 TIMEOUT_SECONDS = 120
@@ -42,7 +42,7 @@ MEMORY_MB = 256
 BUNDLES_A_WORKER = 50
 
 
-def messages_a_minute(bundles: Sequence[Bundle]) -> int:
+def messages_a_minute(bundles: Sequence[NamedBundle]) -> int:
     """What a minute that nobody sent has to be healed with."""
     return sum(ceil(60 / bundle.interval_seconds) for bundle in bundles)
 

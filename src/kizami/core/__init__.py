@@ -8,6 +8,12 @@
     what was due less what is stored ─▶ coverage ─▶ gaps ─▶ backfill ─▶ messages again
                                                      └─▶ reconcile: which of them in this run, on AWS
 
+On AWS targets are asked together and stored together:
+
+    bundles       which targets, and which bundle holds a slot
+    ticks         the answers of a bundle to one slot time, packed
+    sealed_spans  the slots of a metric over an hour, packed, as on one machine; packing: numbers in few bytes
+
 What all of it stands on:
 
     slots      the axis of time: slots, windows, how an instant is written

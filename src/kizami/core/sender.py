@@ -10,7 +10,7 @@ from math import ceil
 
 from kizami.core.messages import BundleMessage, ScheduleMessage
 from kizami.core.slots import Window, floor_to_minute, floor_to_slot, shift, to_utc
-from kizami.core.targets.bundles import Bundle, Polled
+from kizami.core.targets.bundles import NamedBundle, Polled
 from kizami.core.targets.target import Target, Timed
 
 
@@ -88,7 +88,7 @@ def plan_all(
 
 
 def plan_bundles(
-    triggered_at: datetime, bundles: Iterable[Bundle], now: datetime | None = None
+    triggered_at: datetime, bundles: Iterable[NamedBundle], now: datetime | None = None
 ) -> tuple[PlannedBundle, ...]:
     """The same of bundles, each at its own place within the interval."""
     plan = (

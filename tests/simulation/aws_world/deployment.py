@@ -13,7 +13,7 @@ from kizami.cdk.parts.configuration import bundle_files
 from kizami.core.backfill import SPREAD_SECONDS
 from kizami.core.config import Config, parse_config
 from kizami.core.ports import Clock
-from kizami.core.targets.bundles import Bundle, make_bundles
+from kizami.core.targets.bundles import NamedBundle, make_bundles
 from kizami.core.targets.target import Target
 from simulation.aws_world.apis import RECEIVER_HOST, USERS_HOST
 from simulation.aws_world.plan import Shape, Stack
@@ -68,7 +68,7 @@ class Deployment:
         places = FoundPlaces(METRICS, environment=environment, _outputs={})
         return AwsBackend(places, self.config.targets, clock, self.stack.grace_seconds, keeps=False)
 
-    def metrics_of(self, bundle: Bundle) -> list[tuple[str, ...]]:
+    def metrics_of(self, bundle: NamedBundle) -> list[tuple[str, ...]]:
         """The metrics of each member."""
         return [self.config.target(name).metrics for name in bundle.members]
 

@@ -12,7 +12,7 @@ from kizami.core.errors import InvalidInput
 from kizami.core.messages import ScheduleMessage, write_message
 from kizami.core.sender import PlannedMessage, message_for_slot, plan_all, plan_bundles, plan_minute
 from kizami.core.slots import INTERVALS, Window, shift
-from kizami.core.targets.bundles import Bundle
+from kizami.core.targets.bundles import NamedBundle
 from kizami.core.targets.target import SEED_TARGET, Target
 
 MINUTE = datetime(2025, 12, 2, 10, 23, tzinfo=UTC)
@@ -140,7 +140,7 @@ def test_a_message_for_what_is_no_slot_is_refused() -> None:
 
 
 def test_bundles_are_sent_at_their_places_within_the_interval() -> None:
-    bundles = [Bundle(f"b{place}", 30, 30, True, place, ("a",)) for place in (0, 7)]
+    bundles = [NamedBundle(f"b{place}", 30, 30, True, place, ("a",)) for place in (0, 7)]
     plan = plan_bundles(MINUTE, bundles)
     assert [(entry.delay_seconds, entry.message.window.start) for entry in plan] == [
         (delay + place, shift(MINUTE, delay - 30)) for delay in (0, 30) for place in (0, 7)

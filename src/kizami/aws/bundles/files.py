@@ -21,7 +21,7 @@ from kizami.aws.history.keeping import KeptMetric, kept_metrics
 from kizami.core.config import Config
 from kizami.core.errors import ConfigurationError
 from kizami.core.slots import shorten
-from kizami.core.targets.bundles import Bundle
+from kizami.core.targets.bundles import NamedBundle
 from kizami.core.targets.settings import parse_target
 from kizami.core.targets.target import Target
 
@@ -33,7 +33,7 @@ _KEPT_BUNDLES = 128  # of which a function keeps the targets
 
 
 def write_files(
-    bundles: Iterable[Bundle], tables: Mapping[str, Any], disabled: Iterable[Bundle] = ()
+    bundles: Iterable[NamedBundle], tables: Mapping[str, Any], disabled: Iterable[NamedBundle] = ()
 ) -> dict[str, bytes]:
     """The files of these bundles by name; `tables` are the targets' own. `disabled` ones are found, not polled."""
     polled, found = list(bundles), list(disabled)
@@ -47,7 +47,7 @@ def write_files(
     return {f"{FOLDER}/{name}": json.dumps(part, ensure_ascii=False).encode() for name, part in whole.items()}
 
 
-def write_kept(targets: Iterable[Target], bundles: Iterable[Bundle]) -> dict[str, bytes]:
+def write_kept(targets: Iterable[Target], bundles: Iterable[NamedBundle]) -> dict[str, bytes]:
     """The file that says for how long the metrics of each bundle are kept; none if all are for ever."""
     by_name = {target.name: target for target in targets}
     kept = {
@@ -67,10 +67,10 @@ class PackagedBundles:
         self.targets = lru_cache(maxsize=_KEPT_BUNDLES)(self._targets)
         self.places = lru_cache(maxsize=_KEPT_BUNDLES)(self._places)
 
-    def all(self) -> list[Bundle]:
+    def all(self) -> list[NamedBundle]:
         """Every bundle that is polled."""
         rows = self._read("index.json")
-        return [Bundle(*timing, tuple(members)) for *timing, members in rows]  # type: ignore[call-arg]
+        return [NamedBundle(*timing, tuple(members)) for *timing, members in rows]  # type: ignore[call-arg]
 
     def kept(self) -> dict[str, list[KeptMetric]]:
         """The metrics that are not kept for ever by their bundles, also of those that are not polled."""

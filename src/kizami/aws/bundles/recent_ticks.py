@@ -25,7 +25,7 @@ from kizami.core.coverage import Completeness, Gap, Span
 from kizami.core.epoch import EPOCH
 from kizami.core.errors import StoreError
 from kizami.core.reconcile import ReconcilePolicy, since_first
-from kizami.core.targets.bundles import Bundle
+from kizami.core.targets.bundles import NamedBundle
 
 ASKED_AT_ONCE = 16
 LEAST_SECONDS = 15.0  # with less time left nothing more is counted
@@ -45,7 +45,7 @@ class RecentTicks:
 
     def __init__(
         self,
-        bundles: Iterable[Bundle],
+        bundles: Iterable[NamedBundle],
         ledger: TickLedger,
         policy: ReconcilePolicy,
         now: datetime,
@@ -66,7 +66,7 @@ class RecentTicks:
         found = self._places.get(name)
         return None if found is None else _known(found[0], name)
 
-    def look(self, bundle: Bundle, blocked: Mapping[str, BlockItem]) -> RecentBundle | None:
+    def look(self, bundle: NamedBundle, blocked: Mapping[str, BlockItem]) -> RecentBundle | None:
         """Who of a bundle lacks slots that should be there by now; None if it has no tick to tell by."""
         span = recent_span(_known(bundle, ""), self._policy, self._now)
         items = list(self._ledger.items_since(bundle.name, span.start))
@@ -86,7 +86,7 @@ class RecentTicks:
 
     def _seen(
         self,
-        bundle: Bundle,
+        bundle: NamedBundle,
         name: str,
         span: Span,
         counts: Mapping[int, tuple[int, datetime]],
@@ -137,22 +137,22 @@ class RecentTicks:
         return Completeness(span.expected - lacking, span.expected)
 
 
-def _known(bundle: Bundle, name: str) -> KnownTarget:
+def _known(bundle: NamedBundle, name: str) -> KnownTarget:
     timing = bundle.interval_seconds, bundle.lag_seconds
     return KnownTarget(name, *timing, EPOCH, pace=pace_of(bundle), backfill=bundle.backfill)
 
 
-def _known_of(bundle: Bundle, *facts: Mapping[str, object]) -> set[str]:
+def _known_of(bundle: NamedBundle, *facts: Mapping[str, object]) -> set[str]:
     """The members of whom something is known."""
     return {name for name in bundle.members if any(name in each for each in facts)}
 
 
-def _slots(gap: Gap, bundle: Bundle) -> Iterable[datetime]:
+def _slots(gap: Gap, bundle: NamedBundle) -> Iterable[datetime]:
     return Span(gap.start, gap.end, bundle.interval_seconds).slots()
 
 
 def _count_lacking(
-    short: Sequence[tuple[datetime, Set[int] | None]], bundle: Bundle
+    short: Sequence[tuple[datetime, Set[int] | None]], bundle: NamedBundle
 ) -> dict[int, tuple[int, datetime]]:
     """How many of these ticks each member lacks, and the first of them; where nothing is noted, all lack it."""
     everybody = [slot for slot, places in short if places is None]

@@ -42,7 +42,7 @@ from kizami.core.reconcile import (
     span_to_check,
 )
 from kizami.core.slots import format_instant, shift
-from kizami.core.targets.bundles import Bundle
+from kizami.core.targets.bundles import NamedBundle
 from kizami.core.targets.target import Target
 
 LEAST_SECONDS = 15.0  # with less time left no other bundle is begun: what was found is still sent
@@ -112,7 +112,7 @@ class BundleReconciler:
         publish(whole, lowest, targets, self._backfill.slots, self._settings.stack_name, now)
         return {"missing": whole.missing, "sent": self._backfill.slots, "failed": self._backfill.failed}
 
-    def _examine(self, bundle: Bundle, items: Mapping[str, BlockItem], now: datetime) -> BundleFinding | None:
+    def _examine(self, bundle: NamedBundle, items: Mapping[str, BlockItem], now: datetime) -> BundleFinding | None:
         """What is missing of one bundle; None if it could not be read, or there is no time to."""
         if self._time_left() < LEAST_SECONDS:
             return None
@@ -125,7 +125,7 @@ class BundleReconciler:
             )
             return None
 
-    def _look_back(self, bundle: Bundle, items: Mapping[str, BlockItem], now: datetime) -> BundleFinding:
+    def _look_back(self, bundle: NamedBundle, items: Mapping[str, BlockItem], now: datetime) -> BundleFinding:
         span = span_to_check(bundle, now, self._settings.policy)
         members = [name for name in bundle.members if name not in items]
         if self._ledger.count_whole(bundle.name, span.start, span.end) == span.expected:
@@ -146,7 +146,7 @@ class BundleReconciler:
         return replace(finding, answering=self._answering(bundle, now))
 
     def _compare(
-        self, bundle: Bundle, short: Mapping[datetime, Set[str]], until: datetime, now: datetime
+        self, bundle: NamedBundle, short: Mapping[datetime, Set[str]], until: datetime, now: datetime
     ) -> dict[datetime, Set[str]]:
         """Whom short ticks really lack. What nobody asks for again may be stored, by a Collector that could not
         note it: that is noted now. Each tick is compared with the records by the first run that can."""
@@ -163,7 +163,7 @@ class BundleReconciler:
         return {slot: rest for slot, names in short.items() if (rest := names - stored.get(slot, frozenset()))}
 
     def _look_up(
-        self, bundle: Bundle, lacking: Mapping[datetime, Set[str]]
+        self, bundle: NamedBundle, lacking: Mapping[datetime, Set[str]]
     ) -> tuple[dict[datetime, set[str]], bool]:
         """Who of those that ticks lack has a record, and whether there was time to look for all."""
         stored: dict[datetime, set[str]] = {}
@@ -178,7 +178,7 @@ class BundleReconciler:
         return stored, True
 
     def _before(
-        self, bundle: Bundle, members: Sequence[str], span: Span, seen_at: datetime | None
+        self, bundle: NamedBundle, members: Sequence[str], span: Span, seen_at: datetime | None
     ) -> tuple[int, dict[datetime, Set[str]]]:
         """How many slots were expected before the bundle's first tick, and whom they lack by the records.
 
@@ -206,7 +206,7 @@ class BundleReconciler:
         span = since_first(span, self._store.first_slot(name))
         return span.expected, list(find_gaps(name, span, self._store))
 
-    def _answering(self, bundle: Bundle, now: datetime) -> frozenset[str]:
+    def _answering(self, bundle: NamedBundle, now: datetime) -> frozenset[str]:
         """Who has given an answer in the last two periods, or intervals if those are longer."""
         lately = 2 * max(self._settings.policy.period_seconds, bundle.interval_seconds)
         start = shift(now.replace(microsecond=0), -lately - bundle.lag_seconds)

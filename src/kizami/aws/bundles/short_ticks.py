@@ -13,7 +13,7 @@ from kizami.core.coverage import Completeness, Gap, Span
 from kizami.core.messages import BundleMessage
 from kizami.core.reconcile import ReconcilePolicy, is_turn
 from kizami.core.slots import Window, shift
-from kizami.core.targets.bundles import Bundle
+from kizami.core.targets.bundles import NamedBundle
 
 Each = TypeVar("Each")
 Lacking = Mapping[datetime, Set[str]]  # whom a tick lacks
@@ -23,7 +23,7 @@ Lacking = Mapping[datetime, Set[str]]  # whom a tick lacks
 class BundleFinding:
     """What a run found about one bundle: whom its ticks lack, and who of them gives answers at present."""
 
-    bundle: Bundle
+    bundle: NamedBundle
     expected: int  # slots, of all members
     lacking: Lacking = field(default_factory=dict)
     answering: frozenset[str] = frozenset()
@@ -47,7 +47,7 @@ class BundleFinding:
 
 
 def lacking_of(
-    bundle: Bundle, gaps: Iterable[Gap], noted: Mapping[datetime, Set[int]]
+    bundle: NamedBundle, gaps: Iterable[Gap], noted: Mapping[datetime, Set[int]]
 ) -> dict[datetime, Set[str]]:
     """Whom the ticks of gaps lack: those that are noted as lacking, and everybody where nothing is noted."""
     everybody = frozenset(bundle.members)

@@ -20,7 +20,7 @@ from kizami.aws.store.tick_ledger import TickLedger
 from kizami.backend.targets import KnownTarget
 from kizami.core.coverage import Completeness
 from kizami.core.errors import StoreError
-from kizami.core.targets.bundles import Bundle
+from kizami.core.targets.bundles import NamedBundle
 
 log = logging.getLogger(__name__)
 
@@ -57,14 +57,14 @@ def tell_of_bundles(
 
 def _look_at_all(
     recent: RecentTicks,
-    bundles: Sequence[Bundle],
+    bundles: Sequence[NamedBundle],
     findings: Sequence[BundleFinding],
     items: Mapping[str, BlockItem],
     left: TimeLeft,
-) -> list[tuple[Bundle, RecentBundle | None]]:
+) -> list[tuple[NamedBundle, RecentBundle | None]]:
     of_run = {finding.bundle.name: finding for finding in findings}
 
-    def look(bundle: Bundle) -> RecentBundle | None:
+    def look(bundle: NamedBundle) -> RecentBundle | None:
         if left() < LEAST_SECONDS:
             return None
         try:

@@ -18,11 +18,11 @@ from math import inf
 from threading import Lock
 
 from kizami.aws.store.slot_cache import DAY, QUICK_SECONDS, SLOW_SECONDS, stretch_seconds
-from kizami.aws.store.tick_ledger import KEPT_SECONDS, Tick, TickLedger
+from kizami.aws.store.tick_ledger import KEPT_SECONDS, LedgerTick, TickLedger
 from kizami.core.coverage import Span, next_slot
 from kizami.core.epoch import from_seconds, to_seconds
 from kizami.core.slots import shift
-from kizami.core.targets.bundles import Bundle, Polled, make_bundles
+from kizami.core.targets.bundles import NamedBundle, Polled, make_bundles
 
 FIRST_TICK_SECONDS = 60.0
 BUNDLES_AT_ONCE = 16  # as many as the client keeps connections
@@ -126,7 +126,7 @@ class LedgerSlots:
     """What the ledger tells of the targets of bundles. For several threads."""
 
     def __init__(
-        self, ledger: TickLedger, bundles: Iterable[Bundle], threads: Executor, grace_seconds: float
+        self, ledger: TickLedger, bundles: Iterable[NamedBundle], threads: Executor, grace_seconds: float
     ) -> None:
         self._ledger = ledger
         self._bundles = list(bundles)
@@ -135,7 +135,7 @@ class LedgerSlots:
         self._threads = threads
         self._grace_seconds = grace_seconds
         self._hours: dict[tuple[str, int], BundleHour] = {}
-        self._first_ticks: dict[str, Tick | None] = {}
+        self._first_ticks: dict[str, LedgerTick | None] = {}
         self._first_read = -FIRST_TICK_SECONDS
         self._guard = Lock()
 
@@ -175,7 +175,7 @@ class LedgerSlots:
 
     def look(self, spans: Mapping[str, Span], now: datetime) -> None:
         """Read what is not known about the spans of targets, or not lately. StoreError."""
-        wanted: dict[str, tuple[Bundle, int, int]] = {}
+        wanted: dict[str, tuple[NamedBundle, int, int]] = {}
         for target, span in spans.items():
             bundle = self._of[target]
             start, end = to_seconds(span.start), min(to_seconds(span.end), int(now.timestamp()) + 1)
@@ -227,7 +227,7 @@ class LedgerSlots:
                     found[name] = from_seconds(slot)
         return {name: slot for name, slot in found.items() if name in names}
 
-    def _newest_known(self, bundle: Bundle, name: str) -> int | None:
+    def _newest_known(self, bundle: NamedBundle, name: str) -> int | None:
         length, place = stretch_seconds(bundle.interval_seconds), self._places[name]
         starts = sorted((start for of, start in list(self._hours) if of == bundle.name), reverse=True)
         for start in starts:
@@ -236,10 +236,10 @@ class LedgerSlots:
                 return slot
         return None
 
-    def _recent(self, bundle: Bundle) -> list[tuple[datetime, frozenset[int]]]:
+    def _recent(self, bundle: NamedBundle) -> list[tuple[datetime, frozenset[int]]]:
         return [(tick.slot, tick.lacking) for tick in self._ledger.newest_ticks(bundle.name, RECENT_TICKS)]
 
-    def _first(self, now: datetime) -> dict[str, Tick | None]:
+    def _first(self, now: datetime) -> dict[str, LedgerTick | None]:
         moment = now.timestamp()
         with self._guard:
             if moment - self._first_read >= FIRST_TICK_SECONDS:
@@ -252,7 +252,7 @@ class LedgerSlots:
                     del self._hours[key]
             return self._first_ticks
 
-    def _look_at(self, bundle: Bundle, start: int, end: int, now: float) -> None:
+    def _look_at(self, bundle: NamedBundle, start: int, end: int, now: float) -> None:
         length = stretch_seconds(bundle.interval_seconds)
         hours = [self._hour(bundle, moment) for moment in range(start // length * length, end, length)]
         stale = [hour for hour in hours if hour.is_stale(hour.start + length, now, self._grace_seconds)]
@@ -262,11 +262,11 @@ class LedgerSlots:
         for run in _runs([hour for hour in stale if hour.looked_at != now], length):
             self._read(bundle, run, length, now)
 
-    def _hour(self, bundle: Bundle, start: int) -> BundleHour:
+    def _hour(self, bundle: NamedBundle, start: int) -> BundleHour:
         with self._guard:
             return self._hours.setdefault((bundle.name, start), BundleHour(start))
 
-    def _count(self, bundle: Bundle, hours: Sequence[BundleHour], length: int, now: float) -> None:
+    def _count(self, bundle: NamedBundle, hours: Sequence[BundleHour], length: int, now: float) -> None:
         """Hours that are over are nearly always whole, as a count tells; ticks that are short are picked out.
 
         Only where ticks have no item at all that is found by halves.
@@ -288,7 +288,7 @@ class LedgerSlots:
             self._count(bundle, hours[:middle], length, now)
             self._count(bundle, hours[middle:], length, now)
 
-    def _read(self, bundle: Bundle, hours: Sequence[BundleHour], length: int, now: float) -> None:
+    def _read(self, bundle: NamedBundle, hours: Sequence[BundleHour], length: int, now: float) -> None:
         """Whom the ticks of hours lack, from the first on that is not known to be whole."""
         firsts = [hour.first_unknown(now, self._grace_seconds, hour.start + length) for hour in hours]
         lacking = self._ledger.lacking(

@@ -36,7 +36,7 @@ TICKS_IN_RANGE = "bundle = :bundle AND tick BETWEEN :first AND :last"
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class LedgerTick:
     """A slot time of a bundle, and the places of those members whose record was not there yet."""
 
     slot: datetime
@@ -83,7 +83,7 @@ class TickLedger:
         pages = self._pages(bundle, start, end, FilterExpression=IS_WHOLE, Select="COUNT")
         return sum(page["Count"] for page in pages)
 
-    def ticks(self, bundle: str, start: datetime, end: datetime) -> Iterator[Tick]:
+    def ticks(self, bundle: str, start: datetime, end: datetime) -> Iterator[LedgerTick]:
         """The ticks of [start, end) that have an item, oldest first."""
         for page in self._pages(bundle, start, end):
             yield from map(read_tick, page.get("Items", ()))
@@ -107,7 +107,7 @@ class TickLedger:
             short.update(map(_places_lacked, page.get("Items", ())))
         return ticks, short
 
-    def short_ticks(self, bundle: str, start: datetime, end: datetime) -> Iterator[Tick]:
+    def short_ticks(self, bundle: str, start: datetime, end: datetime) -> Iterator[LedgerTick]:
         """Those of them that lack somebody."""
         for page in self._pages(bundle, start, end, FilterExpression=IS_SHORT):
             yield from map(read_tick, page.get("Items", ()))
@@ -135,7 +135,7 @@ class TickLedger:
         for page in read_pages(self._time_left, "Query", request):
             yield from page.get("Items", ())
 
-    def first_tick(self, bundle: str) -> Tick | None:
+    def first_tick(self, bundle: str) -> LedgerTick | None:
         """The oldest tick that is known of a bundle."""
         return next(iter(self._at_edge(bundle, 1, forward=True)), None)
 
@@ -148,7 +148,7 @@ class TickLedger:
         """The newest tick that is known of a bundle."""
         return next((tick.slot for tick in self._at_edge(bundle, 1, forward=False)), None)
 
-    def newest_ticks(self, bundle: str, limit: int) -> list[Tick]:
+    def newest_ticks(self, bundle: str, limit: int) -> list[LedgerTick]:
         """Its newest ticks, up to so many, newest first."""
         return self._at_edge(bundle, limit, forward=False)
 
@@ -179,7 +179,7 @@ class TickLedger:
         item = {"bundle": {"S": bundle}, "tick": {"S": mark}, "expiresAt": _expiry(now), **more}
         self._change("PutItem", {"Item": item})
 
-    def _at_edge(self, bundle: str, limit: int, *, forward: bool) -> list[Tick]:
+    def _at_edge(self, bundle: str, limit: int, *, forward: bool) -> list[LedgerTick]:
         request = {
             "TableName": self._table,
             "KeyConditionExpression": "bundle = :bundle AND tick < :checked",
@@ -245,7 +245,7 @@ def is_tick(item: Fields) -> bool:
     return bool(item["tick"]["S"] < CHECKED)
 
 
-def read_tick(item: Fields) -> Tick:
+def read_tick(item: Fields) -> LedgerTick:
     """The tick that an item is about."""
     places = item.get("lacking", {}).get("NS", ())
-    return Tick(parse_instant(item["tick"]["S"], "tick"), frozenset(map(int, places)))
+    return LedgerTick(parse_instant(item["tick"]["S"], "tick"), frozenset(map(int, places)))

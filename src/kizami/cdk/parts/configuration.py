@@ -8,11 +8,11 @@ from typing import Any
 from kizami.aws.alerts.packaged import ALERTS_FILE, write_alerts
 from kizami.aws.bundles.files import FOLDER, write_files, write_kept
 from kizami.core.config import load_toml, parse_config
-from kizami.core.targets.bundles import Bundle, make_bundles
+from kizami.core.targets.bundles import NamedBundle, make_bundles
 from kizami.core.targets.target import Target
 
 
-def bundle_files(text: str, bundles: Iterable[Bundle], keep_seconds: int | None = None) -> dict[str, bytes]:
+def bundle_files(text: str, bundles: Iterable[NamedBundle], keep_seconds: int | None = None) -> dict[str, bytes]:
     """The files of the bundles of a kizami.toml; what is disabled is packed too, for slots that are on a queue.
 
     `keep_seconds` is for how long the slots of targets are kept that do not say so, None for ever.

@@ -29,7 +29,7 @@ class Polled(Timed, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
+class NamedBundle:
     """Targets that are asked together, by their names in a fixed order, `offset_seconds` after each tick."""
 
     name: str
@@ -40,7 +40,7 @@ class Bundle:
     members: tuple[str, ...]
 
 
-def make_bundles(targets: Iterable[Polled]) -> list[Bundle]:
+def make_bundles(targets: Iterable[Polled]) -> list[NamedBundle]:
     """The bundles of these targets, whatever their order."""
     groups: dict[_Timing, list[str]] = {}
     for target in targets:
@@ -49,11 +49,11 @@ def make_bundles(targets: Iterable[Polled]) -> list[Bundle]:
     return [bundle for timing, names in sorted(groups.items()) for bundle in _bundles_of(timing, names)]
 
 
-def _bundles_of(timing: _Timing, names: list[str]) -> Iterator[Bundle]:
+def _bundles_of(timing: _Timing, names: list[str]) -> Iterator[NamedBundle]:
     hashed = sorted((int.from_bytes(sha256(name.encode()).digest(), "big"), name) for name in names)
     parts = list(_cut(hashed, 255))
     for number, members in enumerate(parts):
-        yield Bundle(_name(timing, members), *timing, number * _spread(timing) // len(parts), members)
+        yield NamedBundle(_name(timing, members), *timing, number * _spread(timing) // len(parts), members)
 
 
 def _cut(hashed: _HashedNames, bit: int) -> Iterator[tuple[str, ...]]:

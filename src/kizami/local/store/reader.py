@@ -24,6 +24,7 @@ from kizami.core.coverage import Completeness, Span
 from kizami.core.epoch import from_ms, from_seconds, to_ms, to_seconds
 from kizami.core.errors import StoreError
 from kizami.core.messages import MetricRecord
+from kizami.core.sealed_spans import COLUMNS, Column, Names
 from kizami.local.store.blocks import KeptSlots, blocked_metrics, kept_slots
 from kizami.local.store.database import open_database, snapshot, sqlite_errors
 from kizami.local.store.history.figures import figures_between
@@ -34,7 +35,6 @@ from kizami.local.store.history.sealed import (
     sealed_until,
     spans_of_named,
 )
-from kizami.local.store.history.slot_columns import COLUMNS, Column, Names
 from kizami.local.store.history.stored_slots import stored_slots
 from kizami.local.store.history.sums import sealed_lateness, sealed_totals, sealed_within
 from kizami.local.store.metrics import KnownMetric, MetricCatalogue, known_metric

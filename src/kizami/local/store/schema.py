@@ -158,7 +158,7 @@ CREATE TABLE sealed_spans (
 
 CREATE TABLE sealed_slots (
     id     INTEGER PRIMARY KEY,
-    packed BLOB    NOT NULL                     -- see history/slot_columns.py; its last four bytes are a checksum
+    packed BLOB    NOT NULL                     -- see core/sealed_spans.py; its last four bytes are a checksum
 ) STRICT;
 
 CREATE TABLE sealed_until (

@@ -12,15 +12,15 @@ from kizami.aws.bundles.short_ticks import BundleFinding, lacking_of, plan_bundl
 from kizami.core.coverage import Gap, find_gaps
 from kizami.core.reconcile import ReconcilePolicy, span_to_check
 from kizami.core.slots import shift, slots_between
-from kizami.core.targets.bundles import Bundle
+from kizami.core.targets.bundles import NamedBundle
 
 NOW = datetime(2025, 12, 2, 10, 23, tzinfo=UTC)
 POLICY = ReconcilePolicy()
 MEMBERS = ("a", "b", "c")
 
 
-def bundle(name: str = "bundle", backfill: bool = True) -> Bundle:
-    return Bundle(name, 5, 5, backfill, 0, MEMBERS)
+def bundle(name: str = "bundle", backfill: bool = True) -> NamedBundle:
+    return NamedBundle(name, 5, 5, backfill, 0, MEMBERS)
 
 
 def minute_of(start: datetime) -> dict[datetime, frozenset[str]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kizami.core.targets.bundles import Bundle, make_bundles
+from kizami.core.targets.bundles import NamedBundle, make_bundles
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ def targets(number: int) -> list[Polled]:
     return [Polled(f"m{each}") for each in range(number)]
 
 
-def members(bundles: list[Bundle]) -> list[str]:
+def members(bundles: list[NamedBundle]) -> list[str]:
     return sorted(name for bundle in bundles for name in bundle.members)
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import apsw
 
+from kizami.core.packing import pack, read_number, unpack, write_number
+from kizami.core.sealed_spans import HOUR, Column, span_start
 from kizami.local.store.database import transaction
-from kizami.local.store.history.packing import pack, read_number, unpack, write_number
 from kizami.local.store.history.sealed import (
     DamagedHistory,
     SealedSpan,
@@ -22,8 +23,6 @@ from kizami.local.store.history.sealed import (
     packed_slots,
     with_checksum,
 )
-from kizami.local.store.history.slot_columns import Column
-from kizami.local.store.history.spans import HOUR, span_start
 from kizami.local.store.metrics import KnownMetric, with_expired_spans
 
 _SPANS_AT_ONCE = 500

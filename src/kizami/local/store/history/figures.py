@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 import apsw
 
+from kizami.core.sealed_spans import HOUR, Column
 from kizami.local.store.database import snapshot
 from kizami.local.store.history.expiry import hours_of
 from kizami.local.store.history.sealed import SealedSpan, packed_slots, spans_of
-from kizami.local.store.history.slot_columns import Column
-from kizami.local.store.history.spans import HOUR
 from kizami.local.store.history.unsealed import rows_of, tallies_of
 from kizami.local.store.metrics import KnownMetric
 from kizami.local.store.schema import TALLY_SECONDS

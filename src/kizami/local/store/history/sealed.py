@@ -16,9 +16,7 @@ import apsw
 
 from kizami.core.epoch import from_seconds
 from kizami.core.errors import StoreError
-from kizami.core.slots import format_second
-from kizami.local.store.database import transaction
-from kizami.local.store.history.slot_columns import (
+from kizami.core.sealed_spans import (
     Column,
     Names,
     PackedSlots,
@@ -26,6 +24,8 @@ from kizami.local.store.history.slot_columns import (
     pack_slots,
     unpack_slots,
 )
+from kizami.core.slots import format_second
+from kizami.local.store.database import transaction
 from kizami.local.store.rows import OfSlot, SlotKey
 
 _CHECKSUM_BYTES = 4

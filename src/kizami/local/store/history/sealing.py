@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from kizami.core.sealed_spans import COLUMNS, HOUR, SlotColumns, span_seconds, span_start
 from kizami.local.store.database import snapshot, transaction
 from kizami.local.store.history.sealed import (
     DamagedHistory,
@@ -25,8 +26,6 @@ from kizami.local.store.history.sealed import (
     pack_span,
     spans_of,
 )
-from kizami.local.store.history.slot_columns import COLUMNS, SlotColumns
-from kizami.local.store.history.spans import HOUR, span_seconds, span_start
 from kizami.local.store.history.unsealed import rows_of
 from kizami.local.store.metrics import KnownMetric, known_metrics
 from kizami.local.store.schema import TALLY_SECONDS

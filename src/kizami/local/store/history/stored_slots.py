@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 
 import apsw
 
+from kizami.core.sealed_spans import Column, Names, PackedSlots, span_seconds, span_start
 from kizami.local.store.database import snapshot
 from kizami.local.store.history.sealed import SealedSpan, packed_slots, spans_of
-from kizami.local.store.history.slot_columns import Column, Names, PackedSlots
-from kizami.local.store.history.spans import span_seconds, span_start
 from kizami.local.store.history.unsealed import Row, rows_of
 from kizami.local.store.metrics import KnownMetric
 from kizami.local.store.schema import TALLY_SECONDS

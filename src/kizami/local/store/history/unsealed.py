@@ -6,7 +6,7 @@ from typing import Any
 
 import apsw
 
-from kizami.local.store.history.slot_columns import Names
+from kizami.core.sealed_spans import Names
 from kizami.local.store.metrics import KnownMetric
 from kizami.local.store.schema import TALLY_SECONDS
 

@@ -11,12 +11,12 @@ import apsw
 import pytest
 
 from kizami.core.epoch import to_seconds
+from kizami.core.sealed_spans import COLUMNS, SlotColumns
 from kizami.core.targets.target import Target
 from kizami.local.store import statements
 from kizami.local.store.database import open_database, transaction
 from kizami.local.store.history import sealed, sealing
 from kizami.local.store.history.sealing import seal_closed
-from kizami.local.store.history.slot_columns import COLUMNS, SlotColumns
 from kizami.local.store.history.stored_slots import stored_slots
 from kizami.local.store.metrics import KnownMetric, register_targets
 from kizami.local.store.rows import SentRow, StoredRow

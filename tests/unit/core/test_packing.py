@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from kizami.local.store.history.packing import pack, unpack
-from kizami.local.store.history.slot_columns import PackedSlots, SlotColumns, pack_slots
+from kizami.core.packing import pack, unpack
+from kizami.core.sealed_spans import PackedSlots, SlotColumns, pack_slots
 
 CHANCE = random.Random(12)
 HOUR = range(0, 3600, 5)
@@ -35,6 +35,11 @@ def test_what_grows_steadily_or_stays_takes_a_few_bytes(values: list[int]) -> No
     assert len(pack(values)) < 16
 
 
+def test_steps_of_ten_milliseconds_take_no_more_than_steps_of_one() -> None:
+    values = [CHANCE.randrange(200) for _ in HOUR]
+    assert len(pack([10 * value for value in values])) <= len(pack(values)) + 2
+
+
 def test_what_repeats_itself_takes_little() -> None:
     assert len(pack([minute % 11 for minute in range(60) for _ in range(12)])) < 60
 
@@ -46,6 +51,8 @@ def test_what_repeats_itself_takes_little() -> None:
         pytest.param([-5, -90, 4], id="below nothing"),
         pytest.param([0, 2**64 + 3, 7, 2**70], id="of nine bytes"),
         pytest.param([0, 2**63, 5], id="of eight bytes"),
+        pytest.param([30, 1290, 70, 2550], id="with a common divisor"),
+        pytest.param([7, 1007, 3007, 3007, 9007], id="steps with a common divisor"),
     ],
 )
 def test_what_is_packed_is_unpacked_again(values: list[int]) -> None:

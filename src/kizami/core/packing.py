@@ -1,9 +1,9 @@
 """Whole numbers in few bytes: a column of a sealed span between its values and its bytes (pure).
 
 A column is either its values less the least of them or, where those lie closer together, the steps from one to the
-next less the least step. The low bytes of all of them are compressed together, then the next bytes and so on: what
-is noise is then in one place, and what hardly changes in another. A column that grows by the same step all the
-time, or never, takes a few bytes however long it is.
+next less the least step; what is left is divided by its greatest common divisor. The
+low bytes of all of them are compressed together, then the next bytes and so on: noise is then in one place, and what
+hardly changes in another. A column that grows by the same step, or never, takes a few bytes however long it is.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import struct
 import zlib
 from collections.abc import Sequence
 from itertools import accumulate, chain
+from math import gcd
 from operator import sub
 
-_STEPS = 0x80  # in a column's first byte: these are steps; the other bits say how many bytes a number has
+# In a column's first byte: these are steps; all were divided. The other bits say how many bytes a number has.
+_STEPS, _DIVIDED = 0x80, 0x40
 _WINDOW_BITS, _MEMORY_LEVEL = -12, 6  # small, because a new compressor clears its memory for every column
 # Noise is best left to Huffman's code alone; what repeats itself is not.
 _STRATEGIES = (zlib.Z_HUFFMAN_ONLY, zlib.Z_DEFAULT_STRATEGY)
@@ -26,13 +28,19 @@ def pack(values: Sequence[int]) -> bytes:
     steps = list(map(sub, values[1:], values))
     least_step, most_step = (min(steps), max(steps)) if steps else (0, 0)
     if most_step - least_step < most - least:
-        head, planes = write_number(values[0]) + write_number(least_step), _planes(steps, least_step, most_step)
-        kind = _STEPS | len(planes)
+        kind, head = _STEPS, write_number(values[0]) + write_number(least_step)
+        above = [step - least_step for step in steps]
     else:
-        head, planes = write_number(least), _planes(values, least, most)
-        kind = len(planes)
-    squeezed = [_squeeze(plane) for plane in planes]
-    return b"".join((bytes([kind]), head, *(write_number(len(plane)) for plane in squeezed), *squeezed))
+        kind, head = 0, write_number(least)
+        above = [value - least for value in values] if least else list(values)
+    divisor = gcd(*above)
+    if divisor > 1:
+        kind, head = kind | _DIVIDED, head + write_number(divisor)
+        above = [value // divisor for value in above]
+    squeezed = [_squeeze(plane) for plane in _planes(above)]
+    return b"".join(
+        (bytes([kind | len(squeezed)]), head, *(write_number(len(plane)) for plane in squeezed), *squeezed)
+    )
 
 
 def unpack(data: bytes, count: int) -> Sequence[int]:
@@ -40,9 +48,10 @@ def unpack(data: bytes, count: int) -> Sequence[int]:
     kind, at = data[0], 1
     first, at = read_number(data, at)
     least, at = read_number(data, at) if kind & _STEPS else (first, at)
+    divisor, at = read_number(data, at) if kind & _DIVIDED else (1, at)
     numbers = count - 1 if kind & _STEPS else count
     sizes = []
-    for _ in range(kind & ~_STEPS):
+    for _ in range(kind & ~(_STEPS | _DIVIDED)):
         size, at = read_number(data, at)
         sizes.append(size)
     planes = []
@@ -50,16 +59,15 @@ def unpack(data: bytes, count: int) -> Sequence[int]:
         planes.append(zlib.decompress(data[at : at + size], _WINDOW_BITS, numbers))
         at += size
     if not kind & _STEPS:
-        return _joined(planes, least) if planes else [least] * numbers
+        return _joined(planes, least, divisor) if planes else [least] * numbers
     if not planes:
         return range(first, first + count * least, least) if least else [first] * count
-    return list(accumulate(chain((first,), _joined(planes, least))))
+    return list(accumulate(chain((first,), _joined(planes, least, divisor))))
 
 
-def _planes(values: Sequence[int], least: int, most: int) -> list[bytes]:
-    """The low bytes of all values above the least, the next bytes, and so on."""
-    width = ((most - least).bit_length() + 7) // 8
-    above = [value - least for value in values] if least else values
+def _planes(above: Sequence[int]) -> list[bytes]:
+    """The low bytes of all values, the next bytes, and so on."""
+    width = (max(above, default=0).bit_length() + 7) // 8
     if width <= 1:
         return [bytes(above)] if width else []
     if width <= 8:
@@ -69,19 +77,23 @@ def _planes(values: Sequence[int], least: int, most: int) -> list[bytes]:
     return [data[place::step] for place in range(width)]
 
 
-def _joined(planes: Sequence[bytes], least: int) -> list[int]:
-    """The values that `_planes` was given."""
+def _joined(planes: Sequence[bytes], least: int, divisor: int) -> list[int]:
+    """The values of which `_planes` was given what is left above the least, divided."""
     width, count = len(planes), len(planes[0])
     if width == 1:
-        return [value + least for value in planes[0]] if least else list(planes[0])
-    step = max(width, 8)
-    data = bytearray(step * count)
-    for place, plane in enumerate(planes):
-        data[place::step] = plane
-    if step == 8:
-        values = struct.unpack(f"<{count}Q", data)
-        return [value + least for value in values] if least else list(values)
-    return [int.from_bytes(data[at : at + step], "little") + least for at in range(0, len(data), step)]
+        values: Sequence[int] = planes[0]
+    else:
+        step = max(width, 8)
+        data = bytearray(step * count)
+        for place, plane in enumerate(planes):
+            data[place::step] = plane
+        if step == 8:
+            values = struct.unpack(f"<{count}Q", data)
+        else:
+            values = [int.from_bytes(data[at : at + step], "little") for at in range(0, len(data), step)]
+    if divisor != 1:
+        return [value * divisor + least for value in values]
+    return [value + least for value in values] if least else list(values)
 
 
 def _squeeze(plane: bytes) -> bytes:

@@ -1,17 +1,73 @@
-"""The stored slots of one metric by columns, and the bytes that a sealed span keeps them in (pure).
+"""Sealed spans: the slots of one metric over an hour, a day or a week as columns in few bytes (pure).
 
-All that is known of a slot survives: its count, when it was collected, how late it was asked for, at which
-attempt, and whether as backfill. The columns are packed one by one, so that who wants counts unpacks counts.
+Nothing that is known of a slot is lost: its count, when it was collected, how late it was asked for, at which
+attempt, and whether as backfill. The columns are packed one by one, so that a reader of counts unpacks counts alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import add
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
-from kizami.backend.columns import MomentsAfter
-from kizami.local.store.history.packing import pack, read_number, unpack, write_number
+from kizami.core.packing import pack, read_number, unpack, write_number
+
+HOUR = 3600
+SPANS = (HOUR, 24 * HOUR, 7 * 24 * HOUR)
+LONGEST_SPAN = SPANS[-1]
+_FEWEST_SLOTS = 200
+
+
+def span_seconds(step_seconds: int) -> int:
+    """How long the spans of a metric are whose slots are multiples of a step.
+
+    The step of a metric only ever gets finer, so its spans only get shorter, and lie within those sealed before.
+    """
+    return next((each for each in SPANS if each >= _FEWEST_SLOTS * step_seconds), LONGEST_SPAN)
+
+
+def span_start(slot: int, seconds: int) -> int:
+    """The start of the span, counted from 1970, that a slot lies in."""
+    return slot - slot % seconds
+
+
+class MomentsAfter(Sequence[int]):
+    """Moments in milliseconds since 1970, kept as times after their slots and added up when they are read."""
+
+    __slots__ = ("after", "slots")
+
+    def __init__(self, slots: Sequence[int], after: Sequence[int]) -> None:
+        self.slots = slots
+        self.after = after
+
+    def __len__(self) -> int:
+        return len(self.after)
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+    @overload
+    def __getitem__(self, place: slice) -> MomentsAfter: ...
+    def __getitem__(self, place: int | slice) -> int | MomentsAfter:
+        if isinstance(place, slice):
+            return MomentsAfter(self.slots[place], self.after[place])
+        return 1000 * self.slots[place] + self.after[place]
+
+    def __iter__(self) -> Iterator[int]:
+        return map(add, in_ms(self.slots), self.after)
+
+    def seconds(self) -> Sequence[int]:
+        """All cut to the second: a range if the slots are one and each is in the same second after its slot."""
+        slots, least = self.slots, min(self.after, default=0) // 1000
+        if isinstance(slots, range) and max(self.after, default=0) // 1000 == least:
+            return range(slots.start + least, slots.stop + least, slots.step)
+        return [moment // 1000 for moment in self]
+
+
+def in_ms(seconds: Sequence[int]) -> Sequence[int]:
+    if isinstance(seconds, range):
+        return range(1000 * seconds.start, 1000 * seconds.stop, 1000 * seconds.step)
+    return [1000 * second for second in seconds]
+
 
 _VERSION = 1  # the first byte, for a kizami to come that packs otherwise
 
