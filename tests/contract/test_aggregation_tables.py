@@ -13,8 +13,8 @@ from kizami.aggregation.points import GrantOutcome, PointDay
 from kizami.aggregation.stores import company_table, points_table
 from kizami.aggregation.stores.company_table import DynamoDbLockStore, list_companies
 from kizami.aggregation.stores.points_table import DynamoDbPointStore
+from kizami.aws import dynamodb
 from kizami.aws.client.json_client import AwsError
-from kizami.aws.store import metric_table
 from kizami.core.errors import StoreError
 
 NOW = datetime(2025, 12, 2, 3, 0, 0, tzinfo=UTC)
@@ -135,7 +135,7 @@ def record_calls(monkeypatch: pytest.MonkeyPatch, refuse: str = "") -> list[str]
         operations.append(operation)
         if operation == refuse:
             raise AwsError(operation, "AccessDeniedException", "not authorized")
-        return metric_table.call_dynamodb(left, operation, parameters)
+        return dynamodb.call_dynamodb(left, operation, parameters)
 
     monkeypatch.setattr(points_table, "call_dynamodb", call)
     return operations

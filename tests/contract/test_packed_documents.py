@@ -17,7 +17,7 @@ from kizami.alerts.decision import AlertState, Decision
 from kizami.aws.alerts import packed_documents
 from kizami.aws.alerts.incident_items import ALERTS_PARTITION, IncidentItems, KeptState
 from kizami.aws.alerts.packed_documents import PackedDocuments
-from kizami.aws.store.metric_table import call_dynamodb, change_item
+from kizami.aws.dynamodb import call_dynamodb, change_item
 from kizami.backend.incidents import Incident, Kind, Member
 from kizami.core.errors import StoreError
 

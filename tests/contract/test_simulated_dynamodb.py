@@ -12,8 +12,9 @@ from aws_here.local_aws import create_metrics_table
 from kizami.aggregation.stores.company_table import _still
 from kizami.aggregation.stores.points_table import NOT_GRANTED_TODAY, ONE_MORE_POINT
 from kizami.aws.client.json_client import AwsError
+from kizami.aws.dynamodb import dynamodb_client
 from kizami.aws.store.block_items import _IS_AS_READ, _IS_NEW
-from kizami.aws.store.metric_table import SLOT_IS_FREE, SLOTS_IN_RANGE, SLOTS_UNTIL, dynamodb_client
+from kizami.aws.store.metric_table import SLOT_IS_FREE, SLOTS_IN_RANGE, SLOTS_UNTIL
 from kizami.aws.store.record_batches import _insert as _insert_statement
 from simulation.aws_world.dynamodb import Refused, SimulatedDynamoDb, Table
 

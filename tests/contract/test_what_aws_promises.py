@@ -10,7 +10,7 @@ import pytest
 from botocore.loaders import Loader
 from infra.context import PARSERS
 
-from kizami.aws.store.metric_table import MAX_KEYS
+from kizami.aws.dynamodb import MAX_KEYS
 from kizami.aws.store.record_batches import IS_STORED, MOST_AT_ONCE, PASSING
 from kizami.aws.store.sqs_queue import MAX_BATCH_BYTES
 from kizami.cdk.parts.functions import EVENT_MINUTES, EVENT_RETRIES, RUNTIME

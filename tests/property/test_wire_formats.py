@@ -12,11 +12,15 @@ from hypothesis import strategies as st
 
 from fakes.polled_api import write_answer
 from kizami.core.messages import (
+    LANES,
     ApiAnswer,
+    BundleMessage,
     MetricRecord,
     read_answer,
+    read_bundle,
     read_message,
     read_record,
+    write_bundle,
     write_message,
     write_record,
 )
@@ -75,3 +79,19 @@ def test_property_15_record_round_trip(metric: str, slot: datetime, count: int, 
     item = write_record(record)
     assert read_record(item) == record
     assert write_record(read_record(item)) == item
+
+
+@given(
+    window=windows(),
+    names=st.lists(metrics, min_size=1, max_size=5, unique=True),
+    lane=st.sampled_from(LANES),
+    attempts=st.none() | st.integers(0, 5),
+    not_before=st.integers(0, 2**33),
+)
+def test_a_message_of_a_bundle_reads_back(
+    window: Window, names: list[str], lane: str, attempts: int | None, not_before: int
+) -> None:
+    counted = () if attempts is None else tuple(attempts + place for place in range(len(names)))
+    message = BundleMessage(window, tuple(names), "3f9c2a41.17", lane, counted, not_before)
+    read = read_bundle(write_bundle(message))
+    assert read == message or not any(counted)

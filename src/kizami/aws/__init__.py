@@ -15,6 +15,9 @@ invocation (how much time is left). store/ is what is kept, client/ the calls. k
     costs/ what a month of it comes to
     history/ records that do not stay for ever: when they go, and the totals of their hours that remain
 
+Configured targets are kept in ticks (the answers of a bundle to one slot time), as plans say (the members of
+bundles, and which plan sends a minute); both stand on dynamodb (calls, pages, batches).
+
 With more targets than one, bundles/: one message for many of them, made by sender, taken apart by collector, and
 looked after by reconciler.
 """

@@ -16,6 +16,7 @@ from typing import TypeVar
 from kizami.aggregation.stores.company_states import CompanyTables
 from kizami.aws.alerts.incident_items import IncidentItems
 from kizami.aws.alerts.incident_log import AwsIncidentLog
+from kizami.aws.dynamodb import MAX_KEYS
 from kizami.aws.history.figures import KeptFigures
 from kizami.aws.history.hour_totals import HourTotals
 from kizami.aws.known_targets import LOOK_SECONDS, ON_AWS, Askers, SlotBounds, known_target, pace_of
@@ -24,7 +25,7 @@ from kizami.aws.queue_worker import CollectorFunction
 from kizami.aws.store.block_items import BlockItems
 from kizami.aws.store.dead_letter_cache import DeadLetterCache
 from kizami.aws.store.ledger_slots import LedgerSlots
-from kizami.aws.store.metric_table import MAX_KEYS, DynamoDbMetricStore
+from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.aws.store.queues import read_depth, send_backfill
 from kizami.aws.store.slot_cache import SlotCache
 from kizami.aws.store.slot_states import SlotStates

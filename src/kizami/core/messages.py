@@ -7,6 +7,7 @@ written gives the same value back.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -29,7 +30,13 @@ from kizami.core.targets.target import DEFAULT_METRIC, require_metric
 
 MAX_COUNT = MAX_UNITS
 MOST_MEMBERS = 100  # of one bundle
+LIVE = "live"
+LANES = (LIVE, "retry", "probe", "backfill")
+MOST_ATTEMPTS = 99_999
+MOST_SECOND = 253_402_300_799  # the last one of the year 9999
 NO_HEADERS: Mapping[str, str] = {}
+
+_BUNDLE = re.compile(r"[0-9a-f]{8}\.\d{1,5}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +49,18 @@ class ScheduleMessage:
 
 @dataclass(frozen=True, slots=True)
 class BundleMessage:
-    """Asks for one window of several metrics to be collected."""
+    """Asks for the slots of a window of several targets, which are members of one bundle.
+
+    A live message is about one slot; a backfill may be about all slots of a minute. What is asked again says
+    how many attempts each target has had, and `not_before` (seconds since 1970) when the next one may be made.
+    """
 
     window: Window
     metrics: tuple[str, ...]
+    bundle: str = ""  # none for the original target
+    lane: str = LIVE
+    attempts: tuple[int, ...] = ()
+    not_before: int = 0
 
     @property
     def slots(self) -> Iterator[ScheduleMessage]:
@@ -140,11 +155,19 @@ def write_message(message: ScheduleMessage) -> str:
 
 
 def write_bundle(message: BundleMessage) -> str:
-    """The wire form; a bundle of one is the message about its one metric."""
-    if len(message.metrics) == 1:
+    """The wire form; without a bundle, one metric makes the message about that metric."""
+    if len(message.metrics) == 1 and not message.bundle:
         return write_message(ScheduleMessage(message.window, message.metrics[0]))
     window = f'"from": "{format_instant(message.window.start)}", "to": "{format_instant(message.window.end)}"'
-    return f'{{{window}, "metrics": {_write_metrics(message.metrics)}}}'
+    parts = [window, f'"bundle": "{message.bundle}"'] if message.bundle else [window]
+    parts.append(f'"metrics": {_write_metrics(message.metrics)}')
+    if message.lane != LIVE:
+        parts.append(f'"lane": "{message.lane}"')
+    if any(message.attempts):
+        parts.append(f'"attempts": {json.dumps(message.attempts)}')
+    if message.not_before:
+        parts.append(f'"notBefore": {message.not_before}')
+    return f"{{{', '.join(parts)}}}"
 
 
 @lru_cache(maxsize=4096)  # a minute's messages of a bundle differ in their windows only
@@ -161,9 +184,12 @@ def read_message(body: str) -> ScheduleMessage:
 
 def read_bundle(body: str) -> BundleMessage:
     """The message that `body` writes, of one metric or several, else InvalidInput naming the field."""
-    fields = _read_fields(body, ("from", "to", "metric", "metrics"))
+    fields = _read_fields(body, ("from", "to", "metric", "metrics", "bundle", "lane", "attempts", "notBefore"))
     window = _read_window(fields, _parse_window)
     if "metrics" not in fields:
+        for name in ("bundle", "lane", "attempts", "notBefore"):
+            if name in fields:
+                raise InvalidInput(name, "stands beside metrics only")
         return BundleMessage(window, (require_metric(fields.get("metric", DEFAULT_METRIC)),))
     metrics = fields["metrics"]
     if "metric" in fields or not isinstance(metrics, list) or not 0 < len(metrics) <= MOST_MEMBERS:
@@ -171,7 +197,39 @@ def read_bundle(body: str) -> BundleMessage:
     named = tuple(require_metric(metric, "metrics") for metric in metrics)
     if len(set(named)) < len(named):
         raise InvalidInput("metrics", "names a metric twice")
-    return BundleMessage(window, named)
+    attempts = fields.get("attempts", [])
+    if "attempts" in fields and not _are_attempts(attempts, len(named)):
+        raise InvalidInput("attempts", "must be a list of as many whole numbers as there are metrics")
+    return BundleMessage(
+        window, named, _read_name(fields), _read_lane(fields), tuple(attempts), _read_not_before(fields)
+    )
+
+
+def _read_name(fields: Mapping[str, Any]) -> str:
+    name = fields.get("bundle", "")
+    if "bundle" in fields and (not isinstance(name, str) or not _BUNDLE.fullmatch(name)):
+        raise InvalidInput("bundle", f"{shorten(name)} is not the name of a bundle like 3f9c2a41.17")
+    return str(name)
+
+
+def _read_lane(fields: Mapping[str, Any]) -> str:
+    lane = fields.get("lane", LIVE)
+    if lane not in LANES:
+        raise InvalidInput("lane", f"{shorten(lane)} is not one of {', '.join(LANES)}")
+    return str(lane)
+
+
+def _read_not_before(fields: Mapping[str, Any]) -> int:
+    second = fields.get("notBefore", 0)
+    if type(second) is not int or not 0 <= second <= MOST_SECOND:
+        raise InvalidInput("notBefore", f"{shorten(second)} is not a time in seconds since 1970")
+    return second
+
+
+def _are_attempts(value: object, size: int) -> bool:
+    if not isinstance(value, list) or len(value) != size:
+        return False
+    return all(type(each) is int and 0 <= each <= MOST_ATTEMPTS for each in value)
 
 
 def _read_fields(body: str, known: tuple[str, ...]) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Whole numbers in few bytes: a column of a sealed span between its values and its bytes (pure).
 
 A column is either its values less the least of them or, where those lie closer together, the steps from one to the
-next less the least step; what is left is divided by its greatest common divisor. The
-low bytes of all of them are compressed together, then the next bytes and so on: noise is then in one place, and what
-hardly changes in another. A column that grows by the same step, or never, takes a few bytes however long it is.
+next less the least step; what is left is divided by its greatest common divisor. The low bytes of all are
+compressed together, then the next bytes and so on: noise is then in one place, and what hardly changes in
+another. A column that grows by the same step, or never, takes a few bytes however long it is.
 """
 
 from __future__ import annotations

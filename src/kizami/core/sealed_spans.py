@@ -1,7 +1,7 @@
 """Sealed spans: the slots of one metric over an hour, a day or a week as columns in few bytes (pure).
 
 Nothing that is known of a slot is lost: its count, when it was collected, how late it was asked for, at which
-attempt, and whether as backfill. The columns are packed one by one, so that a reader of counts unpacks counts alone.
+attempt, and whether as backfill. Columns are packed one by one, so that a reader of counts unpacks counts alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Packed ticks: the answers of a bundle's members to one slot time, in few bytes (pure).
 
-A tick is record and ledger in one. Its first answers are one binary, written once; a later answer is a binary of its
-own beside it. A member is named by its place in the bundle, so a tick is read with the bundle at hand.
+A tick is record and ledger in one. Its first answers are one binary, written once; a later answer is another
+binary beside it. A member is named by its place in the bundle, so a tick is read with the bundle at hand.
 
     first answers   version · lateness of the request in ms · how many places · bitmap of those that answered ·
                     for each of them: its values, then the time of its answer

@@ -19,7 +19,7 @@ from aws_here.local_aws import lead_to
 from fakes.ports import ManualClock
 from kizami.aws.backend import AwsBackend
 from kizami.aws.client.json_client import JsonClient
-from kizami.aws.store.metric_table import dynamodb_client
+from kizami.aws.dynamodb import dynamodb_client
 from kizami.backend.calendar import read_cell
 from kizami.backend.health import TargetCondition
 from kizami.core.epoch import from_seconds

@@ -7,8 +7,9 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kizami.backend.columns import MomentsAfter, RecordColumns, after_slots, whole_seconds
+from kizami.backend.columns import RecordColumns, after_slots, whole_seconds
 from kizami.core.epoch import InstantTexts
+from kizami.core.sealed_spans import MomentsAfter
 
 SLOT = 1_764_671_400  # 2025-12-02T10:30:00Z
 _PARTS = ("", "  ", "  ", "\n")

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from kizami.backend.columns import MomentsAfter, RecordColumns
+from kizami.backend.columns import RecordColumns
+from kizami.core.sealed_spans import MomentsAfter
 from kizami.web.paging import Page, RecordItems
 
 SLOT = 1_764_671_400  # 2025-12-02T10:30:00Z

@@ -8,8 +8,8 @@ from typing import Any
 
 from kizami.aggregation.lock import Lock, read_lock, write_lock
 from kizami.aws.client.json_client import AwsError, Fields
+from kizami.aws.dynamodb import call_dynamodb, change_item, read_pages
 from kizami.aws.invocation import TimeLeft
-from kizami.aws.store.metric_table import call_dynamodb, change_item, read_pages
 from kizami.core.errors import InvalidInput, StoreError
 
 LOCK_ATTRIBUTES = ("UpdateAt", "LockOwner", "LockRun")

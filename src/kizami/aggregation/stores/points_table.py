@@ -11,8 +11,8 @@ from typing import Any
 from kizami.aggregation.points import GrantOutcome, PointDay, UserPoints, point_key, read_point_key
 from kizami.aws.client import machine
 from kizami.aws.client.json_client import AwsError, Fields
+from kizami.aws.dynamodb import MAX_KEYS, call_dynamodb, read_pages
 from kizami.aws.invocation import TimeLeft
-from kizami.aws.store.metric_table import MAX_KEYS, call_dynamodb, read_pages
 from kizami.core.errors import StoreError
 
 GRANTED_AT_ONCE = 16  # as many as the client keeps connections

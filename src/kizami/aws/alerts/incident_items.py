@@ -17,8 +17,8 @@ from kizami.alerts.decision import AlertState, Decision
 from kizami.alerts.documents import read_members, read_notices, write_document
 from kizami.aws.alerts.packed_documents import PackedDocuments
 from kizami.aws.client.json_client import Fields
+from kizami.aws.dynamodb import change_item
 from kizami.aws.invocation import TimeLeft
-from kizami.aws.store.metric_table import change_item
 from kizami.backend.incidents import Incident
 from kizami.core.epoch import from_ms, to_ms
 

@@ -15,8 +15,8 @@ from math import inf
 
 from kizami.aws.client import machine
 from kizami.aws.client.json_client import Fields
+from kizami.aws.dynamodb import change_item, read_pages
 from kizami.aws.invocation import TimeLeft
-from kizami.aws.store.metric_table import change_item, read_pages
 from kizami.core.errors import StoreError
 
 PART_BYTES = 300_000  # of the 400 KB that an item may have

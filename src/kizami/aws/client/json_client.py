@@ -55,11 +55,17 @@ Way = tuple["Callable[[], ssl.SSLContext] | None", "Proxy | None"]
 
 
 class AwsError(Exception):
-    """An AWS operation that failed; `code` is the service's own name for the error, or UNREACHABLE."""
+    """An AWS operation that failed; `code` is the service's own name for the error, or UNREACHABLE.
 
-    def __init__(self, operation: str, code: str, message: str, transient: bool = False) -> None:
+    `item` is what DynamoDB found where a condition failed, if that was asked for.
+    """
+
+    def __init__(
+        self, operation: str, code: str, message: str, transient: bool = False, item: Fields | None = None
+    ) -> None:
         super().__init__(f"{operation}: {code}: {message}" if message else f"{operation}: {code}")
         self.code = code
+        self.item = item
         self.transient = transient or code in TRANSIENT_CODES or "throttl" in code.lower()
 
 
@@ -107,7 +113,8 @@ class JsonClient:
         if answer.status == 200 and fields is not None:
             return fields
         code, message = _read_error(fields, answer.status)
-        raise AwsError(operation, code, _without_secrets(message, credentials), answer.status >= 500)
+        item = fields.get("Item") if fields else None
+        raise AwsError(operation, code, _without_secrets(message, credentials), answer.status >= 500, item)
 
     def _by_the_way_to(self, url: str) -> HttpClient:
         """The kept connections, unless the environment has come to name another proxy or other certificates."""

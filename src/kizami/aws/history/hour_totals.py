@@ -10,8 +10,8 @@ from datetime import datetime
 from math import inf
 
 from kizami.aws.client.json_client import Fields
+from kizami.aws.dynamodb import change_item, read_pages
 from kizami.aws.invocation import TimeLeft
-from kizami.aws.store.metric_table import change_item, read_pages
 from kizami.backend.values import Bucket
 from kizami.core.answers.numbers import plain_text, read_exact, to_number, to_total
 from kizami.core.slots import format_instant, parse_instant, shift

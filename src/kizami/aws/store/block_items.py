@@ -15,8 +15,8 @@ from hashlib import sha256
 from math import inf
 
 from kizami.aws.client.json_client import Fields
+from kizami.aws.dynamodb import change_item, read_pages
 from kizami.aws.invocation import TimeLeft
-from kizami.aws.store.metric_table import change_item, read_pages
 from kizami.core.blocking import Trouble
 from kizami.core.slots import floor_to_second, format_instant, parse_instant
 

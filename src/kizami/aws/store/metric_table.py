@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import lru_cache
 from math import inf
 from typing import Any
 
-from kizami.aws.client import machine
-from kizami.aws.client.json_client import UNREACHABLE, AwsError, Fields, JsonClient
+from kizami.aws.client.json_client import AwsError, Fields
+from kizami.aws.dynamodb import call_dynamodb, change_item, get_items, read_pages, store_error
 from kizami.aws.history.keeping import first_not_expired, has_expired
 from kizami.aws.invocation import TimeLeft
 from kizami.core.answers.numbers import Number, plain_text, read_exact, to_number
-from kizami.core.errors import InvalidInput, StoreError, StoreUnreachable
+from kizami.core.errors import InvalidInput, StoreError
 from kizami.core.messages import MetricRecord, read_record, write_record
 from kizami.core.ports import PutOutcome
 from kizami.core.slots import floor_to_second, format_instant, format_second, shift, shorten, to_utc
@@ -21,16 +20,8 @@ from kizami.core.slots import floor_to_second, format_instant, format_second, sh
 SLOT_IS_FREE = "attribute_not_exists(slotTime)"  # Requirement 3.4
 METRIC = "metricName = :metric"
 SLOTS_IN_RANGE = f"{METRIC} AND slotTime BETWEEN :first AND :last"
-MAX_KEYS = 100  # of one BatchGetItem
-PAUSES_SECONDS = (0.1, 0.3, 0.9, 2.0)  # before what an answer left out is asked for or written again
 SLOTS_SINCE = f"{METRIC} AND slotTime >= :first"
 SLOTS_UNTIL = f"{METRIC} AND slotTime <= :last"
-
-
-@lru_cache(maxsize=1)
-def dynamodb_client() -> JsonClient:
-    """The one client, with its connections kept from one invocation to the next."""
-    return JsonClient("dynamodb", "DynamoDB_20120810")
 
 
 class DynamoDbMetricStore:
@@ -122,21 +113,7 @@ class DynamoDbMetricStore:
         keys = [
             {"metricName": _typed(name), "slotTime": _typed(format_instant(slot))} for name, slot in slots.items()
         ]
-        wanted: Fields = {self._table: {"Keys": keys, "ConsistentRead": True}} if keys else {}
-        found: list[MetricRecord] = []
-        for pause in (0.0, *PAUSES_SECONDS):
-            if not wanted:
-                return found
-            machine.sleep(pause)
-            try:
-                answer = call_dynamodb(self._time_left, "BatchGetItem", {"RequestItems": wanted})
-            except AwsError as error:
-                raise store_error(error) from None
-            found += map(_record, answer["Responses"].get(self._table, ()))
-            wanted = answer.get("UnprocessedKeys") or {}  # what was throttled
-        if wanted:
-            raise StoreError(f"BatchGetItem: {self._table} is asked for more than it gives at present")
-        return found
+        return list(map(_record, get_items(self._time_left, self._table, keys)))
 
     def _one(self, request: Fields, values: dict[str, str]) -> MetricRecord | None:
         page = next(self._query(request | {"Limit": 1}, values))
@@ -153,41 +130,6 @@ class DynamoDbMetricStore:
         typed = {name: _typed(value) for name, value in values.items()}
         whole = {"TableName": self._table, "ExpressionAttributeValues": typed, "ConsistentRead": True, **request}
         return read_pages(self._time_left, "Query", whole)
-
-
-def call_dynamodb(time_left: TimeLeft, operation: str, parameters: Fields) -> Fields:
-    """One DynamoDB operation within the time that is left, else AwsError."""
-    return dynamodb_client().call(operation, parameters, time_left() * 0.9)
-
-
-def change_item(time_left: TimeLeft, operation: str, parameters: Fields) -> bool:
-    """A PutItem, UpdateItem or DeleteItem; whether its condition held, and so the change was made. StoreError."""
-    try:
-        call_dynamodb(time_left, operation, parameters)
-    except AwsError as error:
-        if error.code == "ConditionalCheckFailedException":
-            return False
-        raise store_error(error) from None
-    return True
-
-
-def read_pages(time_left: TimeLeft, operation: str, request: Fields) -> Iterator[Fields]:
-    """The answers to a Query or Scan, one call a page as they are asked for; StoreError."""
-    start: Fields = {}
-    while True:
-        try:
-            page = call_dynamodb(time_left, operation, request | start)
-        except AwsError as error:
-            raise store_error(error) from None
-        yield page
-        if "LastEvaluatedKey" not in page:
-            return
-        start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
-
-
-def store_error(error: AwsError) -> StoreError:
-    """A failure of DynamoDB as the port names it."""
-    return StoreUnreachable(str(error)) if error.code == UNREACHABLE else StoreError(str(error))
 
 
 def typed_record(record: MetricRecord) -> Fields:

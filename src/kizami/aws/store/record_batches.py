@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from kizami.aws.client import machine
 from kizami.aws.client.json_client import AwsError, Fields
+from kizami.aws.dynamodb import PAUSES_SECONDS, call_dynamodb, store_error
 from kizami.aws.invocation import TimeLeft
-from kizami.aws.store.metric_table import PAUSES_SECONDS, call_dynamodb, store_error, typed_record
+from kizami.aws.store.metric_table import typed_record
 from kizami.core.errors import StoreError
 from kizami.core.messages import MetricRecord
 from kizami.core.ports import PutOutcome

@@ -14,8 +14,8 @@ from functools import lru_cache
 from math import inf
 
 from kizami.aws.client.json_client import Fields
+from kizami.aws.dynamodb import change_item, read_pages
 from kizami.aws.invocation import TimeLeft
-from kizami.aws.store.metric_table import change_item, read_pages
 from kizami.core.coverage import Gap, Span
 from kizami.core.epoch import to_seconds
 from kizami.core.reconcile import find_gaps_by_counting

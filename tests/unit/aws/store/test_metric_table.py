@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kizami.aws import dynamodb
 from kizami.aws.client.json_client import AwsError
 from kizami.aws.store import metric_table
 from kizami.aws.store.metric_table import DynamoDbMetricStore
@@ -34,14 +35,16 @@ class Calls:
 
 def test_several_are_one_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = Calls()
-    monkeypatch.setattr(metric_table, "call_dynamodb", calls)
+    for module in (dynamodb, metric_table):
+        monkeypatch.setattr(module, "call_dynamodb", calls)
     assert DynamoDbMetricStore("t").put_all_if_absent(RECORDS) == [PutOutcome.STORED] * 2
     assert calls.made == ["TransactWriteItems"]
 
 
 def test_where_one_is_there_each_is_written_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = Calls(TransactWriteItems="TransactionCanceledException", PutItem="ConditionalCheckFailedException")
-    monkeypatch.setattr(metric_table, "call_dynamodb", calls)
+    for module in (dynamodb, metric_table):
+        monkeypatch.setattr(module, "call_dynamodb", calls)
     assert DynamoDbMetricStore("t").put_all_if_absent(RECORDS) == [PutOutcome.DUPLICATE] * 2
     assert calls.made == ["TransactWriteItems", "PutItem", "PutItem"]
 
@@ -61,15 +64,15 @@ class Throttled:
 
 def test_what_was_throttled_is_asked_for_again_after_ever_longer_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(metric_table, "call_dynamodb", Throttled(room=1))
+    monkeypatch.setattr(dynamodb, "call_dynamodb", Throttled(room=1))
     monkeypatch.setattr("kizami.aws.client.machine.sleep", pauses.append)
     found = DynamoDbMetricStore("t").records_at({"calls": SLOT, "orders": SLOT, "users": SLOT})
     assert [record.metric for record in found] == ["calls", "orders", "users"]
-    assert pauses == [0.0, *metric_table.PAUSES_SECONDS[:2]]
+    assert pauses == [0.0, *dynamodb.PAUSES_SECONDS[:2]]
 
 
 def test_a_table_that_gives_nothing_is_an_error_and_no_endless_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metric_table, "call_dynamodb", Throttled(room=0))
+    monkeypatch.setattr(dynamodb, "call_dynamodb", Throttled(room=0))
     monkeypatch.setattr("kizami.aws.client.machine.sleep", lambda seconds: None)
     with pytest.raises(StoreError, match="asked for more than it gives"):
         DynamoDbMetricStore("t").records_at({"calls": SLOT})
