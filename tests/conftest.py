@@ -155,7 +155,7 @@ def no_connection_outlives_the_tests() -> Iterator[None]:
     yield
     clients = {
         "store.sqs_queue": ["sqs_client"],
-        "store.metric_table": ["dynamodb_client"],
+        "dynamodb": ["dynamodb_client"],
         "collector": ["api_client"],
         "client.secrets": ["secrets_manager", "parameter_store"],
     }

@@ -17,7 +17,7 @@ SHARED_OPTIONS = "Options of several verbs"
 
 # Spelt like variables, but none: the beginning of those that Click makes from the names of options.
 NO_VARIABLES = frozenset({"KIZAMI_"})
-_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]*)+")
+_VARIABLE = re.compile(r"(?!ALL_(?:OLD|NEW)$)[A-Z][A-Z0-9]*(_[A-Z0-9]*)+")  # those two are words of DynamoDB
 
 # A path of the repository, or one below src/kizami; a module or what is in it.
 _PATH = re.compile(r"`(\w[\w.-]*(?:/[\w.*-]+)+/?|[a-z_]+/)`")
