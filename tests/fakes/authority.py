@@ -25,17 +25,25 @@ class Pair:
 
 
 class Authority:
-    """Signs what it is asked for, into `directory`; its own certificate is `file`."""
+    """Signs what it is asked for, into `directory`; its own certificate is `file`, signed by `above` or itself.
 
-    def __init__(self, directory: Path, name: str = "authority") -> None:
+    No certificate names the key that signed it, and one that is not `complete` leaves out what its own key is for.
+    """
+
+    def __init__(
+        self, directory: Path, name: str = "authority", *, complete: bool = True, above: Authority | None = None
+    ) -> None:
         self._directory = directory
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"kizami test {name}")])
-        usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
-        built = self._builder(self._name, self._key, timedelta(hours=1))
-        built = built.add_extension(x509.BasicConstraints(True, None), True).add_extension(usage, True)
+        issuer = above or self
+        built = issuer._builder(self._name, self._key, timedelta(hours=1))
+        built = built.add_extension(x509.BasicConstraints(True, None), True)
+        if complete:
+            usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
+            built = built.add_extension(usage, True)
         self.file = directory / f"{name}.pem"
-        self.file.write_bytes(built.sign(self._key, hashes.SHA256()).public_bytes(_PEM))
+        self.file.write_bytes(built.sign(issuer._key, hashes.SHA256()).public_bytes(_PEM))
 
     def sign(self, name: str, host: str = "127.0.0.1", lasts: timedelta = timedelta(hours=1)) -> Pair:
         """A certificate for the host, good for a server and for a client."""

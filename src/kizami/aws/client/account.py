@@ -104,11 +104,11 @@ def _read_proxy(proxy: str, name: str, host: str) -> Proxy | None:
 
 @lru_cache(maxsize=4)
 def _trust(path: str) -> Callable[[], ssl.SSLContext]:
-    import ssl
+    from kizami.aws.client.http_client import verifying_context
 
     file, folder = (None, path) if os.path.isdir(path) else (path, None)
     try:
-        context = ssl.create_default_context(cafile=file, capath=folder)
+        context = verifying_context(cafile=file, capath=folder)
     except OSError as error:  # SSLError, for what is no certificate, is one too
         reason = error.strerror if isinstance(error, FileNotFoundError) else "is not a file of PEM certificates"
         raise ConfigurationError("AWS_CA_BUNDLE", f"{path}: {reason}") from None

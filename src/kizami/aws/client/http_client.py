@@ -334,7 +334,22 @@ def _hear_why(sock: socket.socket) -> None:
 @lru_cache(maxsize=1)
 def trusted() -> ssl.SSLContext:
     """Certificates and host names are verified; reading the trusted ones takes 20 ms, so once."""
-    return ssl.create_default_context()
+    return verifying_context()
+
+
+def verifying_context(
+    cafile: str | None = None, capath: str | None = None, cadata: str | None = None
+) -> ssl.SSLContext:
+    """Return a context that trusts these authorities, else the system's, and verifies as libcurl does.
+
+    From Python 3.13 on the default context is strict: it refuses authorities that leave out an identifier or a
+    key usage, as many private ones do. One machine asks with libcurl, which accepts them, so a target that works
+    there would fail under Lambda's Python. Both accept an intermediate authority without its root, too.
+    Signatures, validity and host names are verified in any case.
+    """
+    context = ssl.create_default_context(cafile=cafile, capath=capath, cadata=cadata)
+    context.verify_flags = context.verify_flags & ~ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
 
 
 def failure_of(error: Exception, parts: SplitResult, proxy: Proxy | None = None) -> HttpFailure:

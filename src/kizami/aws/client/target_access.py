@@ -12,7 +12,7 @@ from functools import lru_cache
 from tempfile import NamedTemporaryFile
 
 from kizami.aws.client import machine
-from kizami.aws.client.http_client import HttpClient, HttpFailure, HttpRequest
+from kizami.aws.client.http_client import HttpClient, HttpFailure, HttpRequest, verifying_context
 from kizami.aws.client.polled_api import exchange
 from kizami.aws.client.secrets import renew, resolve, resolve_text
 from kizami.core.access.auth import OAuth2Auth, authorization, bearer
@@ -129,7 +129,7 @@ def _client_of(target: Target) -> HttpClient | None:
 
 @lru_cache(maxsize=256)
 def _client(ca: str | None, cert: str | None, key: str | None, proxy: Proxy | None) -> HttpClient:
-    context = ssl.create_default_context(cadata=ca) if ca else ssl.create_default_context()
+    context = verifying_context(cadata=ca)
     if cert:
         _load_pair(context, f"{cert}\n{key or ''}")
     return HttpClient(lambda: context, proxy)
