@@ -1,6 +1,7 @@
 """Data for tests.
 
 database, page_database          files with a known content
+installation, installations      a backend that a test fills by hand, and the kinds of it: one_machine
 strategies, timestamps           what Hypothesis draws
 aggregation_machine              a state machine for the batch on any store
 written_tables                   the tables of the documents
