@@ -6,6 +6,7 @@ would refuse is an AssertionError here.
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections import Counter, deque
@@ -17,6 +18,7 @@ from typing import Any
 from unittest.mock import patch
 
 from kizami.aws.client.json_client import AwsError, Fields, JsonClient
+from simulation.aws_world.dynamodb import Refused, SimulatedDynamoDb, Table
 
 MOST_ENTRIES, MOST_BYTES, MOST_DELAY, MOST_ATTRIBUTES = 10, 262_144, 900, 10
 MOST_STATEMENTS, PAGE_BYTES, ITEM_BYTES = 25, 1_048_576, 100
@@ -97,10 +99,16 @@ class MemoryMessage:
 
 
 class MemoryAws:
-    """Tables and queues by name; a queue's messages are due at once, whatever their delay."""
+    """Tables and queues by name; a queue's messages are due at once, whatever their delay.
 
-    def __init__(self, tables: dict[str, MemoryTable]) -> None:
-        self.tables = tables
+    `dynamodb` answers about tables that are not in `tables`: it is the simulator's, with all its operations.
+    """
+
+    def __init__(
+        self, tables: dict[str, MemoryTable] | None = None, dynamodb: SimulatedDynamoDb | None = None
+    ) -> None:
+        self.tables = tables or {}
+        self.dynamodb = dynamodb or SimulatedDynamoDb()
         self.queues: dict[str, deque[MemoryMessage]] = {}
         self.calls: Counter[str] = Counter()
         self.fault: Callable[[str], str | None] = lambda operation: None  # "before" or "after" it is carried out
@@ -113,17 +121,29 @@ class MemoryAws:
             fault = self.fault(operation)
             if fault == "before":
                 raise AwsError(operation, "ThrottlingException", "")
-            answer: Fields = {
-                "SendMessageBatch": self._send,
-                "GetQueueAttributes": self._depth,
-                "Query": lambda request: self.tables[request["TableName"]].query(request),
-                "PutItem": self._put,
-                "UpdateItem": self._update,
-                "BatchExecuteStatement": self._insert,
-            }[operation](request)
+            answer = self._perform(operation, request)
             if fault == "after":
                 raise AwsError(operation, "InternalServerError", "", transient=True)
             return answer
+
+    def _perform(self, operation: str, request: Fields) -> Fields:
+        if operation in ("SendMessageBatch", "GetQueueAttributes"):
+            return {"SendMessageBatch": self._send, "GetQueueAttributes": self._depth}[operation](request)
+        if not self.tables:
+            try:
+                answer = self.dynamodb.perform(operation, json.loads(json.dumps(request)))
+            except Refused as refused:
+                transient = refused.status >= 500
+                raise AwsError(operation, refused.code, refused.words, transient, refused.item) from None
+            copied: Fields = json.loads(json.dumps(answer))
+            return copied
+        found: Fields = {
+            "Query": lambda request: self.tables[request["TableName"]].query(request),
+            "PutItem": self._put,
+            "UpdateItem": self._update,
+            "BatchExecuteStatement": self._insert,
+        }[operation](request)
+        return found
 
     def _send(self, request: Fields) -> Fields:
         entries = request["Entries"]
@@ -179,6 +199,13 @@ def _bytes_of(entry: Fields) -> int:
     stated = entry.get("MessageAttributes", {}).items()
     texts = (name + value["DataType"] + value["StringValue"] for name, value in stated)
     return sum(len(text.encode()) for text in (entry["MessageBody"], *texts))
+
+
+def memory_aws() -> MemoryAws:
+    """Return one with an empty metric table, `Metrics`, on the simulator's DynamoDB."""
+    aws = MemoryAws()
+    aws.dynamodb.tables["Metrics"] = Table("metricName", "slotTime")
+    return aws
 
 
 @contextmanager

@@ -114,7 +114,7 @@ class TestTheOracle:
         assert_noticed("still lacks", first=43)
 
     def test_a_second_point_on_one_day(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        condition = "attribute_exists(Points) OR attribute_not_exists(Points)"
+        condition = "attribute_exists(Points) OR attribute_not_exists(Points) OR Points < :day_start"
         monkeypatch.setattr("kizami.aggregation.stores.points_table.NOT_GRANTED_TODAY", condition)
         monkeypatch.setattr(
             "kizami.aggregation.stores.points_table.DynamoDbPointStore._find_granted", lambda *_: set()

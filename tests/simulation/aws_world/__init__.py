@@ -7,7 +7,8 @@ plan (a stack, faults and their moments, drawn from a seed)
         │     └─▶ surroundings (what the production code finds: clock, chance, threads, log)
         │           └─▶ network (each call, and what becomes of it) ─▶ apis (polled ones, and that of users)
         │                 ├─▶ sqs (messages delayed, hidden, doubled, dead)
-        │                 └─▶ dynamodb (items, all at once or not at all) ─▶ expressions (conditions, updates)
+        │                 └─▶ dynamodb (items, all at once or not at all) ─▶ expressions (conditions, updates),
+        │                       partiql (statements), capacity (sizes and billed units)
         └─▶ oracle (everything that happens, held against every promise)
 
 Time, traces, moods of hosts and shrinking are those of ../world.
