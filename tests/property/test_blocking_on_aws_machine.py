@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kizami.aws.reconciler import examine, note_kept
-from kizami.aws.store.block_guard import Admission, BlockGuard, Memory
+from kizami.aws.store.block_guard import BlockAdmission, BlockGuard, Memory
 from kizami.aws.store.block_items import BlockItem, Range, place_of
 from kizami.core.errors import ApiError, ApiPayloadError, ApiStatusError
 from kizami.core.messages import MetricRecord, ScheduleMessage
@@ -141,9 +141,9 @@ class AwsMachine(RuleBasedStateMachine):
     def _is_settled(self, message: ScheduleMessage) -> bool:
         guard = BlockGuard(self.table, self.table, Memory())
         admission = guard.admit(TARGET, message, self.now)
-        if admission is Admission.KEEP:
+        if admission is BlockAdmission.KEEP:
             return True
-        if admission is Admission.PROBE:
+        if admission is BlockAdmission.PROBE:
             self.requests_while_blocked.append(self.now)
         slot = message.window.start
         error = self.error or (ODD if slot in self.odd else None)

@@ -201,11 +201,11 @@ def collect_guarded(
     collection: Collection, guard: BlockGuard, message: ScheduleMessage, about: Mapping[str, Any]
 ) -> None:
     """Collect it unless its target is blocked; then the message goes, and its slot is asked for after all that."""
-    from kizami.aws.store.block_guard import Admission
+    from kizami.aws.store.block_guard import BlockAdmission
 
     target = collection.config.target(message.metric)
     admission = guard.admit(target, message, machine.now())
-    if admission is Admission.KEEP:
+    if admission is BlockAdmission.KEEP:
         log.info("its target is blocked; the slot is kept", extra={"event": "slot.kept", **about})
         return
     try:
@@ -214,7 +214,7 @@ def collect_guarded(
         item = guard.failed(target, message, error, admission, machine.now())
         if item is None or not item.is_blocked:
             raise
-        _log_block(item, error, admission is Admission.PROBE, about)
+        _log_block(item, error, admission is BlockAdmission.PROBE, about)
     else:
         ended = guard.answered(target, admission, machine.now())
         if ended is not None:

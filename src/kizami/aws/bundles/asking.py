@@ -12,7 +12,7 @@ from kizami.aws.client import machine
 from kizami.aws.client.side_by_side import fetch_beside, in_thread
 from kizami.aws.history.keeping import expiring, is_given_up
 from kizami.aws.invocation import TimeLeft
-from kizami.aws.store.block_guard import Admission, BlockGuard
+from kizami.aws.store.block_guard import BlockAdmission, BlockGuard
 from kizami.core.blocking import Trouble
 from kizami.core.collector import is_missed, plan_request, read_records, seconds_to_wait
 from kizami.core.errors import ApiError, KizamiError
@@ -62,18 +62,18 @@ class Asker:
         """What became of the slot; whatever goes wrong is an outcome, too."""
         try:
             admission = await self._admit(slot, target)
-            if admission is Admission.KEEP:
+            if admission is BlockAdmission.KEEP:
                 return SlotOutcome(slot, SlotResult.KEPT)
             return await self._ask_admitted(slot, target, admission)
         except Exception as error:  # noqa: BLE001 -- one slot's surprise must not take the others of its bundle down
             return SlotOutcome(slot, SlotResult.FAILED, error)
 
-    async def _admit(self, slot: ScheduleMessage, target: Target) -> Admission:
+    async def _admit(self, slot: ScheduleMessage, target: Target) -> BlockAdmission:
         if self._guard.is_clear(target):
-            return Admission.ASK
+            return BlockAdmission.ASK
         return await in_thread(lambda: self._guard.admit(target, slot, machine.now()))
 
-    async def _ask_admitted(self, slot: ScheduleMessage, target: Target, admission: Admission) -> SlotOutcome:
+    async def _ask_admitted(self, slot: ScheduleMessage, target: Target, admission: BlockAdmission) -> SlotOutcome:
         try:
             outcome = await self._collect(slot, target)
         except ApiError as failure:
@@ -81,15 +81,15 @@ class Asker:
             item = await in_thread(lambda: self._guard.failed(target, slot, error, admission, machine.now()))
             if item is None or not item.is_blocked:
                 return SlotOutcome(slot, SlotResult.FAILED, error)
-            blocks = None if admission is Admission.PROBE else item.trouble
+            blocks = None if admission is BlockAdmission.PROBE else item.trouble
             return SlotOutcome(slot, SlotResult.KEPT, error, blocks=blocks)
-        if admission is Admission.PROBE:
+        if admission is BlockAdmission.PROBE:
             return await in_thread(lambda: self._ended(outcome, target))
         self._guard.answered(target, admission, machine.now())
         return outcome
 
     def _ended(self, outcome: SlotOutcome, target: Target) -> SlotOutcome:
-        ended = self._guard.answered(target, Admission.PROBE, machine.now())
+        ended = self._guard.answered(target, BlockAdmission.PROBE, machine.now())
         return replace(outcome, ends=ended)
 
     async def _collect(self, slot: ScheduleMessage, target: Target) -> SlotOutcome:

@@ -42,7 +42,7 @@ TRIES = 5
 MOST_KEPT = 5000  # items in memory; of more only those that were looked at a moment ago
 
 
-class Admission(Enum):
+class BlockAdmission(Enum):
     """What a delivery may do."""
 
     ASK = "ask"
@@ -107,10 +107,10 @@ class BlockGuard:
         item = self._memory.items.get(target.name)
         return self._has_answered(target.name) or item is None or not item.is_blocked
 
-    def admit(self, target: Target, message: ScheduleMessage, now: datetime) -> Admission:
+    def admit(self, target: Target, message: ScheduleMessage, now: datetime) -> BlockAdmission:
         """Whether the API is asked; a slot that is kept is noted before this returns."""
         if self._has_answered(target.name):
-            return Admission.ASK
+            return BlockAdmission.ASK
         self.look([target.name])
         item = self._memory.items.get(target.name)
         age = _age_seconds(target, message, now)
@@ -118,20 +118,20 @@ class BlockGuard:
             item = self._items.get(target.name)
         for _ in range(TRIES):
             if item is None or not item.is_blocked:
-                return Admission.ASK
+                return BlockAdmission.ASK
             if self._may_probe(target, item, now, recent=is_recent(age, target.interval_seconds)):
-                changed, admission = _reserved(item, target, now), Admission.PROBE
+                changed, admission = _reserved(item, target, now), BlockAdmission.PROBE
             else:
-                changed, admission = item.keeping(message.window.start), Admission.KEEP
+                changed, admission = item.keeping(message.window.start), BlockAdmission.KEEP
             if changed == item or self._items.save(target.name, changed):
                 return admission
             item = self._items.get(target.name)
         raise StoreError(f"{target.name}: too many write its block at once")
 
-    def answered(self, target: Target, admission: Admission, now: datetime) -> Trouble | None:
+    def answered(self, target: Target, admission: BlockAdmission, now: datetime) -> Trouble | None:
         """The target has answered: the trouble that is over with that, if it was this delivery's to end."""
         self._memory.answered[target.name] = machine.monotonic()
-        if admission is not Admission.PROBE:
+        if admission is not BlockAdmission.PROBE:
             return None
         ended: list[Trouble | None] = []
 
@@ -143,7 +143,7 @@ class BlockGuard:
         return ended[0]
 
     def failed(
-        self, target: Target, message: ScheduleMessage, error: ApiError, admission: Admission, now: datetime
+        self, target: Target, message: ScheduleMessage, error: ApiError, admission: BlockAdmission, now: datetime
     ) -> BlockItem | None:
         """The target's item after a failure, with the slot kept if it is blocked; None if it tells nothing."""
         self._memory.answered.pop(target.name, None)
@@ -156,7 +156,7 @@ class BlockGuard:
             kept = replace(noted, answered_at=None).keeping(message.window.start)
             return kept if noted.is_blocked else noted
 
-        return self._update(target.name, note) if error.is_lasting or admission is Admission.PROBE else None
+        return self._update(target.name, note) if error.is_lasting or admission is BlockAdmission.PROBE else None
 
     def _update(self, name: str, change: Callable[[BlockItem], BlockItem]) -> BlockItem:
         for _ in range(TRIES):
@@ -191,9 +191,15 @@ def _reserved(item: BlockItem, target: Target, now: datetime) -> BlockItem:
 
 
 def _after(
-    trouble: Trouble | None, error: ApiError, reason: str, admission: Admission, now: datetime, *, recent: bool
+    trouble: Trouble | None,
+    error: ApiError,
+    reason: str,
+    admission: BlockAdmission,
+    now: datetime,
+    *,
+    recent: bool,
 ) -> Trouble | None:
-    if admission is Admission.PROBE and trouble is not None:
+    if admission is BlockAdmission.PROBE and trouble is not None:
         before = replace(trouble, probes=trouble.probes - 1)  # it was reserved as if it had failed
         return after_probe(before, error, reason, now)
     if tells_of_target(error, recent=recent, in_doubt=trouble is not None):

@@ -20,7 +20,7 @@ from fakes.fault_server import FaultServer
 from kizami.aws.collector import handler
 from kizami.aws.reconciler import handler as reconcile
 from kizami.aws.store import block_guard
-from kizami.aws.store.block_guard import Admission, BlockGuard, Memory
+from kizami.aws.store.block_guard import BlockAdmission, BlockGuard, Memory
 from kizami.aws.store.block_items import BlockItem, BlockItems, range_of
 from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.core.blocking import Trouble, hurried
@@ -229,7 +229,7 @@ def test_one_that_comes_second_to_a_probe_keeps_its_slot(table: str, monkeypatch
     answers = [seen, seen]  # what each of them sees before either has written
     monkeypatch.setattr(items, "get", lambda name: answers.pop() if answers else read(name))
     admitted = [guard.admit(CALLS, message(slot), now) for slot, guard in enumerate((first, second))]
-    assert admitted == [Admission.PROBE, Admission.KEEP]
+    assert admitted == [BlockAdmission.PROBE, BlockAdmission.KEEP]
 
 
 def test_a_target_that_was_changed_by_a_deployment_is_probed_at_once(table: str) -> None:
@@ -237,8 +237,8 @@ def test_a_target_that_was_changed_by_a_deployment_is_probed_at_once(table: str)
     trouble = Trouble(FIRST, "status 401", FIRST, 2, 9, shift(now, 599))
     items.save("calls", BlockItem(trouble, target=block_guard._fingerprint(CALLS)))
     guard = BlockGuard(items, DynamoDbMetricStore(table), Memory())
-    assert guard.admit(CALLS, message(1), now) is Admission.KEEP
-    assert guard.admit(replace(CALLS, url="https://example.com"), message(2), now) is Admission.PROBE
+    assert guard.admit(CALLS, message(1), now) is BlockAdmission.KEEP
+    assert guard.admit(replace(CALLS, url="https://example.com"), message(2), now) is BlockAdmission.PROBE
 
 
 def test_every_container_takes_a_target_for_the_same() -> None:
