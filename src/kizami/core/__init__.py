@@ -12,6 +12,8 @@ On AWS targets are asked together and stored together:
 
     bundles       which targets, and which bundle holds a slot
     ticks         the answers of a bundle to one slot time, packed
+    holding       targets that are slow or held: which lane asks them, and when they are probed
+    retries       when a slot that failed is tried again, and when it is given up
     sealed_spans  the slots of a metric over an hour, packed, as on one machine; packing: numbers in few bytes
 
 What all of it stands on:

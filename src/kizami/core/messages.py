@@ -30,8 +30,7 @@ from kizami.core.targets.target import DEFAULT_METRIC, require_metric
 
 MAX_COUNT = MAX_UNITS
 MOST_MEMBERS = 100  # of one bundle
-LIVE = "live"
-LANES = (LIVE, "retry", "probe", "backfill")
+LIVE, RETRY, PROBE, BACKFILL = LANES = ("live", "retry", "probe", "backfill")
 MOST_ATTEMPTS = 99_999
 MOST_SECOND = 253_402_300_799  # the last one of the year 9999
 NO_HEADERS: Mapping[str, str] = {}
