@@ -16,7 +16,8 @@ invocation (how much time is left). store/ is what is kept, client/ the calls. k
     history/ records that do not stay for ever: when they go, and the totals of their hours that remain
 
 Configured targets are kept in ticks (the answers of a bundle to one slot time), as plans say (the members of
-bundles, and which plan sends a minute); both stand on dynamodb (calls, pages, batches).
+bundles, and which plan sends a minute); both stand on dynamodb (calls, pages, batches). Ticks of closed hours are
+sealed: sealing moves their values into sealed (spans of metrics, summaries of bundles, figures of days).
 
 With more targets than one, bundles/: one message for many of them, made by sender, taken apart by collector, and
 looked after by reconciler.
