@@ -6,7 +6,8 @@
 A well target is asked by live deliveries. A slow one is asked on the retry lane only, so that no live delivery
 waits for it. A held one is asked by probes: after 15, 30 and 60 seconds, then more slowly, at least every five
 minutes. From a minute on probes fall on multiples of their pause, so that the held members of a bundle share one
-message.
+message. What a host that hangs costs is the time that probes wait for it: of those every five minutes two of three
+end after LIVE_SECONDS.
 
 Failures are noted on the retry lane, where a target has its full timeout, so an API with single failures causes
 no writes. A target without backfill mostly has no time for a second try, so its live failures are noted, too.
@@ -42,6 +43,7 @@ MOST_FAILURES = 3  # in a row: not reachable, no answer in time, status 5xx
 MOST_LASTING = 2  # in a row: failures that waiting does not heal
 PROBE_SECONDS = (15, 30, 60, 120, 240, 300)  # pauses before the first probe, the second one, and so on
 LIVE_ONLY_SECONDS = 60  # the longest pause within the first hour where a slot cannot be asked for later
+PATIENT_SECONDS = 900  # how often a probe has the full timeout of its target once the pauses are the longest
 STALE_SECONDS = 60  # for which a delivery may still go by a state that it read before the answer
 
 _SHARED_FROM = 60  # seconds: longer pauses end at multiples of themselves
@@ -181,6 +183,21 @@ def reserve_probe(state: TargetState, target: Target, now: datetime) -> TargetSt
     trouble = replace(state.trouble, asked_at=now, probes=probes)
     reserved = replace(trouble, next_probe=_next_probe(trouble, target, now))
     return replace(state, trouble=reserved, fingerprint=fingerprint(target))
+
+
+def probe_target(state: TargetState | None, target: Target, now: datetime) -> Target:
+    """Return the target as a probe asks it, which may be with a shorter timeout.
+
+    One probe in PATIENT_SECONDS has the full timeout, at the same moment for all members of a bundle: an API may
+    take longer than LIVE_SECONDS. All have it where the slots of a held target cannot be asked for later.
+    """
+    trouble = state.trouble if state else None
+    if trouble is None or trouble.probes < len(PROBE_SECONDS) or not target.backfill:
+        return target
+    is_patient = now.timestamp() % PATIENT_SECONDS < PROBE_SECONDS[-1]
+    if is_patient or target.timeout_seconds <= LIVE_SECONDS:
+        return target
+    return replace(target, timeout_seconds=LIVE_SECONDS)
 
 
 def note_recovered(state: TargetState, until: datetime) -> TargetState:

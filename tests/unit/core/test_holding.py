@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,8 @@ from kizami.core.answers.answer import Answer
 from kizami.core.errors import ApiError, ApiPayloadError, ApiStatusError, ApiUnreachable
 from kizami.core.holding import (
     LIVE_ONLY_SECONDS,
+    LIVE_SECONDS,
+    PATIENT_SECONDS,
     PROBE_SECONDS,
     STALE_SECONDS,
     Admission,
@@ -25,6 +28,7 @@ from kizami.core.holding import (
     note_failure,
     note_recovered,
     probe_slot,
+    probe_target,
     reserve_probe,
     starts_slow,
 )
@@ -255,6 +259,29 @@ def test_a_reserved_probe_counts_as_failed_and_its_failure_adds_the_reason_alone
     assert other.trouble is not None
     assert "503" in other.trouble.reason
     assert next_probe(other) == next_probe(state)
+
+
+def test_of_late_probes_one_in_a_quarter_of_an_hour_has_the_full_timeout() -> None:
+    state, now, timeouts = held(), NOW, []
+    for _ in range(len(PROBE_SECONDS) + 9):
+        now = shift(next_probe(state), 3)  # the delivery that finds it due is a little late, as is the probe
+        state = reserve_probe(state, CALLS, now)
+        timeouts.append(probe_target(state, CALLS, shift(now, 1)).timeout_seconds)
+    early, late = timeouts[: len(PROBE_SECONDS) - 1], timeouts[len(PROBE_SECONDS) - 1 :]
+    assert set(early) == {CALLS.timeout_seconds}
+    assert set(late) == {CALLS.timeout_seconds, LIVE_SECONDS}
+    patient = [number for number, seconds in enumerate(late) if seconds == CALLS.timeout_seconds]
+    assert {after - before for before, after in pairwise(patient)} == {PATIENT_SECONDS // PROBE_SECONDS[-1]}
+
+
+def test_a_probe_has_the_full_timeout_where_slots_cannot_be_asked_for_later_or_it_is_short_anyway() -> None:
+    for target in (NOW_ONLY, replace(CALLS, timeout_seconds=1.5)):
+        state, now = held(target=target), NOW
+        for _ in range(90):
+            now = next_probe(state)
+            state = reserve_probe(state, target, now)
+            assert probe_target(state, target, now) == target
+    assert probe_target(None, CALLS, NOW) == CALLS
 
 
 def test_a_changed_target_is_probed_at_once() -> None:
