@@ -174,6 +174,15 @@ class AnswersSlots(Protocol):
         """Answer one question about slots."""
 
 
+def require_answerable(asked: Asked, view: SlotView[Answer]) -> None:
+    """Refuse a question that contradicts itself or is too large, before anything is read."""
+    require_edges(asked)
+    if isinstance(view, Runs) and State.MISSING in view.of:
+        require_ends(asked)
+    if isinstance(view, PollLateness):
+        require_one_range(asked)
+
+
 def require_edges(asked: Asked) -> None:
     """Refuse edges that do not ascend, fewer than two of them, and more than an answer may have buckets for."""
     checked = {id(edges): edges for edges in asked.values()}

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from kizami.backend.columns import RecordColumns
 from kizami.backend.figures.gathering import gather
 from kizami.backend.port import QueueWorker
+from kizami.backend.slots import Answer, Asked, SlotView
 from kizami.backend.targets import KnownTarget
 from kizami.backend.values import (
     Bucket,
@@ -44,6 +45,7 @@ from kizami.local.daemon_lock import find_daemon
 from kizami.local.engine.options import Options
 from kizami.local.known_targets import TargetCatalogue, TargetSources
 from kizami.local.running_config import difference
+from kizami.local.slot_answers import SlotAnswers
 from kizami.local.store.backfill_queue import BackfillQueue
 from kizami.local.store.blocks import hurry_blocks
 from kizami.local.store.buckets import read_buckets, read_counts, read_figures, read_newest_counts, read_totals
@@ -150,6 +152,9 @@ class LocalBackend:
         found_by_id = {known[name].id: each for name, each in found.items() if name in known}
         recorded = self._reader.recorded_metrics().values()
         return {metric.name: found_by_id[metric.asked_id] for metric in recorded if metric.asked_id in found_by_id}
+
+    def slots(self, asked: Asked, view: SlotView[Answer]) -> Answer:
+        return SlotAnswers(self._connection, self._path, self._reader).slots(asked, view)
 
     def newest_slots(self, names: Collection[str] | None = None) -> dict[str, datetime]:
         return self._reader.newest_slots(names)
