@@ -2,6 +2,7 @@
 
 database, page_database          files with a known content
 installation, installations      a backend that a test fills by hand, and the kinds of it: one_machine
+old_answers                      what the port's older questions answer, to compare two backends by
 strategies, timestamps           what Hypothesis draws
 aggregation_machine              a state machine for the batch on any store
 written_tables                   the tables of the documents

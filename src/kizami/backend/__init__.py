@@ -1,7 +1,7 @@
 """A backend of the data, whichever it is: the port, its values, and what is made of them for people and programs.
 
 local/backend.py, aws/backend.py ─▶ port (a Backend: its questions and repairs, in terms of values and targets)
-slots (one question about slots, asked in views: what all questions about counts and records become)
+slots (one question about slots, asked in views) ─▶ old_questions (the port's questions about counts and records)
 port ─▶ snapshot (one look at everything) ─▶ health (numbers, verdict)
 snapshot ─▶ causes (what is lacking, by cause and time)
 port ─▶ columns (records by the million)
