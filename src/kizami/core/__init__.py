@@ -18,6 +18,7 @@ On AWS targets are asked together and stored together:
     sealed_spans  the slots of a metric over an hour, packed, as on one machine; packing: numbers in few bytes
     sealing       which span is sealed next; merging: its ticks as columns, joined with what is sealed
     summaries     what members of a bundle lack in a span, and how late its ticks were
+    costs         what a month of that comes to; cost_figures: prices and figures, each with its source
 
 What all of it stands on:
 
