@@ -274,7 +274,7 @@ def test_the_grid_obeys_the_keyboard(open_page: OpenPage, url: str) -> None:
     page.keyboard.press("Shift+ArrowRight")
     expect(page.locator("#selected")).to_have_text("3 slots selected")
     expect(page.locator("#selected-cell")).to_be_hidden()
-    page.keyboard.press("Backend")
+    page.keyboard.press("Home")
     expect(page.locator("#grid-body tr td:focus")).to_have_attribute("data-slot", re.compile(":00Z$"))
     page.keyboard.press("Escape")
     expect(page.locator("#selection")).to_be_hidden()

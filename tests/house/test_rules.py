@@ -424,7 +424,7 @@ class TestTextRules:
             {
                 "src/kizami/__init__.py": "",
                 "src/kizami/dumb.py": "x = 1\n",
-                "src/kizami/long.py": '"""Long."""\n' + "x = 1\n" * 400,
+                "src/kizami/long.py": '"""Long."""\n' + "x = 1\n" * 500,
                 "src/kizami/tall.py": '"""Tall."""\n\n\ndef f():\n' + "    x = 1\n" * 60,
                 "src/kizami/fine.py": '"""Fine."""\n\n\ndef f():\n' + "    x = 1\n" * 59,
             }
