@@ -18,7 +18,8 @@ invocation (how much time is left). store/ is what is kept, client/ the calls. k
 Configured targets are kept in ticks (the answers of a bundle to one slot time), as plans say (the members of
 bundles, and which plan sends a minute); both stand on dynamodb (calls, pages, batches). Ticks of closed hours are
 sealed: sealing moves their values into sealed (spans of metrics, summaries of bundles, figures of days).
-Marks say how far each bundle was looked at and sealed: reconcile looks at what is due, and asks for what is missing.
+How far each bundle was looked at and sealed is in marks: reconcile looks at what is due, and asks for what is
+missing.
 
 With more targets than one, bundles/: one message for many of them, made by sender, taken apart by collector, and
 looked after by reconciler.

@@ -13,7 +13,7 @@ On AWS targets are asked together and stored together:
     bundles       which targets, and which bundle holds a slot
     ticks         the answers of a bundle to one slot time, packed
     holding       targets that are slow or held: which lane asks them, and when they are probed
-    recovery      how far a bundle's ticks were looked at, what they lack, and what is asked for again
+    recovery      how far a bundle's ticks were looked at, and what they lack; rounds: what is asked for again
     retries       when a slot that failed is tried again, and when it is given up
     sealed_spans  the slots of a metric over an hour, packed, as on one machine; packing: numbers in few bytes
     sealing       which span is sealed next; merging: its ticks as columns, joined with what is sealed

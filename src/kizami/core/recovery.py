@@ -1,4 +1,4 @@
-"""Recovery: which slots of a bundle lack members, and which of them a run of the reconciler asks for again (pure).
+"""Recovery: how far a bundle's ticks were looked at, and which slots lack members (pure).
 
     sealed_until      complete_until                       seen_until            horizon
     ──────┼─────────────────┼── open run ── dead run ── open run ─┼─────────────────────┼──▶ slots
@@ -8,13 +8,10 @@ A tick is perfect if every member answered. A run of the reconciler looks once a
 and the horizon: it counts perfect ticks, and reads ticks only where the count is short. Neighbouring ticks that
 lack the same members become a run in the mark; what lies between runs is perfect and is never read again.
 
-A run is open as long as members are missing in it: they have no value, were not given up and are not held. What
-an open run lacks is asked for
-
-- oldest first: APIs forget the oldest windows first, hours are sealed in order, and live polls bring the newest;
-- at most `TIMES_LIVE` times as fast as live ticks come, less what still waits on the queue;
-- again after an hour, and given up after `MOST_ROUNDS` times. With `backfill = false` slots are given up at once:
-  their runs stay in the mark, so that readers see what is missing, and nothing waits for them.
+A run is open as long as members are missing in it: they have no value, were not given up and are not held. Rounds
+(`core/rounds.py`) ask for what open runs lack and give it up in the end. Where slots cannot be asked for later
+(`backfill = false`) runs are given up at once: they stay in the mark, so that readers see what is missing, and
+nothing waits for them.
 
 A mark holds at most `MOST_RUNS` runs. Where there would be more, neighbours are joined and called mixed: their
 sets of members are unions then, and only the ticks tell exactly.
@@ -22,24 +19,20 @@ sets of members are unions then, and only the ticks tell exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
-from math import ceil
 from types import MappingProxyType
 
-from kizami.core.bundles import MINUTE, Bundle, Period
-from kizami.core.coverage import Span, next_slot
-from kizami.core.epoch import to_seconds
-from kizami.core.messages import BACKFILL, BundleMessage
-from kizami.core.slots import Window, floor_to_slot, shift
+from kizami.core.bundles import MINUTE, Bundle, BundlePlan, Period
+from kizami.core.coverage import Completeness, Span, add_up, next_slot
+from kizami.core.slots import floor_to_slot, shift
 from kizami.core.ticks import Tick
 
 GRACE_SECONDS = 960  # after its tick a slot may still be on its way
 ROUND_SECONDS = 3600  # until a slot is asked for again
 MOST_ROUNDS = 24  # after which a slot is given up
 GIVEN_UP = MOST_ROUNDS + 1  # as the rounds of a run whose missing slots are asked for no more
-TIMES_LIVE = 4  # as many old slots as live ones, at most, in the same time
 MOST_SLOTS = 12  # of a message
 MOST_RUNS = 32  # of a mark
 LOOK_SLOTS = 17_280  # that one run of the reconciler looks at: a day of five-second slots
@@ -122,23 +115,38 @@ def begin_mark(bundle: str, start: datetime) -> Mark:
     return Mark(bundle, start, start)
 
 
+def slots_between_plans(mark: Mark, bundle: Bundle, minute: datetime, former: BundlePlan) -> Mark:
+    """Return a mark that has just begun, with the slots before it that no plan has sent live.
+
+    A deployment that shortens a lag leaves such slots: at the minute of the change their turn had not come yet by
+    the former plan, and is over by the new one.
+    """
+    for place, member in enumerate(bundle.members):
+        if found := former.of_metric.get(member.metrics[0]):
+            start = next_slot(_first_live(found[0], minute), bundle.interval_seconds)
+            mark = _added(mark, frozenset({place}), start, mark.seen_until)
+    return mark if bundle.backfill else replace(mark, runs=())
+
+
 def live_ranges(bundle: Bundle, periods: Iterable[Period]) -> list[LiveRange]:
     """Return the slots that the bundle's plan sends live, oldest range first.
 
     A deployment that goes back to a former plan uses its bundles again, so there may be several ranges.
     """
-    ahead = 0 if bundle.backfill else MINUTE  # sent a minute before its ticks
     found = []
     for period in periods:
         if period.plan == bundle.plan:
-            start, end = (
-                edge and next_slot(shift(edge, ahead - bundle.lag_seconds), bundle.interval_seconds)
-                for edge in (period.start, period.end)
-            )
-            assert start is not None
+            start = next_slot(_first_live(bundle, period.start), bundle.interval_seconds)
+            end = period.end and next_slot(_first_live(bundle, period.end), bundle.interval_seconds)
             if end is None or start < end:
                 found.append(LiveRange(start, end))
     return found
+
+
+def _first_live(bundle: Bundle, minute: datetime) -> datetime:
+    """Return the beginning of the slots that are sent live from a minute on."""
+    ahead = 0 if bundle.backfill else MINUTE  # sent a minute before its ticks
+    return shift(minute, ahead - bundle.lag_seconds)
 
 
 def is_finished(mark: Mark, live: Sequence[LiveRange]) -> bool:
@@ -167,6 +175,17 @@ def next_look(mark: Mark, bundle: Bundle, live: Iterable[LiveRange], now: dateti
         end = min(ends if part.end is None else [*ends, part.end])
         return Span(start, end, bundle.interval_seconds) if start < end else None
     return None
+
+
+def runs_to_read(mark: Mark, bundle: Bundle) -> list[TickRun]:
+    """Return the open runs to read again, up to LOOK_SLOTS: those that were asked for, and mixed ones."""
+    left = timedelta(seconds=LOOK_SLOTS * bundle.interval_seconds)
+    found = []
+    for run in mark.open_runs:
+        if left and (run.rounds or run.is_mixed):
+            found.append(replace(run, end=min(run.end, run.start + left)))
+            left -= found[-1].end - run.start
+    return found
 
 
 def find_runs(
@@ -213,14 +232,14 @@ def _runs_within(
         found.append(replace(absent, start=tick.slot, end=expected, missing=missing, dead=dead, held=held))
     if expected < run.end:
         found.append(replace(absent, start=expected))
-    return _tidied(found)
+    return tidy_runs(found)
 
 
 def put_runs(mark: Mark, start: datetime, end: datetime, runs: Iterable[TickRun]) -> Mark:
     """Return the mark with these runs in place of what it knew of [start, end)."""
-    before = [part for run in mark.runs if (part := _cut(run, None, start))]
-    after = [part for run in mark.runs if (part := _cut(run, end, None))]
-    return replace(mark, runs=_tidied([*before, *runs, *after]))
+    before = [part for run in mark.runs if (part := cut_run(run, None, start))]
+    after = [part for run in mark.runs if (part := cut_run(run, end, None))]
+    return replace(mark, runs=tidy_runs([*before, *runs, *after]))
 
 
 def seal_mark(mark: Mark, until: datetime) -> Mark:
@@ -228,7 +247,7 @@ def seal_mark(mark: Mark, until: datetime) -> Mark:
 
     The states of sealed slots are in the summaries of their bundle.
     """
-    runs = (run if run.is_open else _cut(run, until, None) for run in mark.runs)
+    runs = (run if run.is_open else cut_run(run, until, None) for run in mark.runs)
     return replace(mark, sealed_until=until, runs=tuple(run for run in runs if run is not None))
 
 
@@ -250,6 +269,47 @@ def fit_runs(mark: Mark) -> Mark:
     return replace(mark, runs=tuple(_joined(runs[first:end]) for first, end in groups))
 
 
+def reopen(
+    mark: Mark, bundle: Bundle, places: Collection[int], start: datetime, end: datetime, live: Iterable[LiveRange]
+) -> Mark:
+    """Return the mark after targets have answered again whose slots were left out in [start, end).
+
+    In runs of unsealed slots they were held and are missing now. Of sealed slots it is not known any more which of
+    them were held, so all count as missing; a value that is there already stays the first one.
+    """
+    opened, rounds = frozenset(places), 0 if bundle.backfill else GIVEN_UP
+    runs: list[TickRun] = []
+    for run in mark.runs:
+        if released := run.held & opened:
+            missing, held = run.missing | released, run.held - released
+            run = replace(run, missing=missing, held=held, rounds=rounds, asked_at=None)
+        runs.append(run)
+    mark = replace(mark, runs=tidy_runs(runs))
+    if not bundle.backfill:
+        return mark
+    for part in live:
+        first = next_slot(max(start, part.start), bundle.interval_seconds)
+        last = min(each for each in (end, mark.sealed_until, part.end) if each is not None)
+        mark = _added(mark, opened, first, last)
+    return mark
+
+
+def leave_expired(mark: Mark, kept_from: Mapping[int, datetime]) -> Mark:
+    """Return the mark without the slots that members keep no more: they are neither missing nor asked for."""
+    for until in sorted(set(kept_from.values())):
+        places = frozenset(place for place, start in kept_from.items() if start == until)
+        runs: list[TickRun] = []
+        for run in mark.runs:
+            before, after = cut_run(run, None, until), cut_run(run, until, None)
+            if before is not None:
+                sets = (each - places for each in (before.missing, before.dead, before.held))
+                missing, dead, held = sets
+                runs.append(replace(before, missing=missing, dead=dead, held=held))
+            runs += [after] if after is not None else []
+        mark = replace(mark, runs=tidy_runs(runs))
+    return mark
+
+
 def _joined(runs: Sequence[TickRun]) -> TickRun:
     """Join neighbours. They count as asked as seldom and as long ago as the one that was asked least."""
     if len(runs) == 1:
@@ -268,7 +328,7 @@ def _joined(runs: Sequence[TickRun]) -> TickRun:
     )
 
 
-def _cut(run: TickRun, start: datetime | None, end: datetime | None) -> TickRun | None:
+def cut_run(run: TickRun, start: datetime | None, end: datetime | None) -> TickRun | None:
     """Return the part of a run within bounds, None if there is none."""
     first = run.start if start is None else max(run.start, start)
     last = run.end if end is None else min(run.end, end)
@@ -277,7 +337,7 @@ def _cut(run: TickRun, start: datetime | None, end: datetime | None) -> TickRun 
     return replace(run, start=first, end=last) if first < last else None
 
 
-def _tidied(runs: Iterable[TickRun]) -> tuple[TickRun, ...]:
+def tidy_runs(runs: Iterable[TickRun]) -> tuple[TickRun, ...]:
     """Leave out runs that lack nothing, and make one of those that touch and are alike."""
     found: list[TickRun] = []
     for run in runs:
@@ -292,203 +352,12 @@ def _tidied(runs: Iterable[TickRun]) -> tuple[TickRun, ...]:
     return tuple(found)
 
 
-# Asking again
-
-
-@dataclass(frozen=True, slots=True)
-class LackingSlots:
-    """The slots that one message is about, and the members that lack them."""
-
-    start: datetime
-    end: datetime
-    places: Places
-
-
-@dataclass(frozen=True, slots=True)
-class RecoveryPlan:
-    """What a run of the reconciler does about one bundle: ask again, and give up; oldest first each."""
-
-    asked: tuple[LackingSlots, ...] = ()
-    given_up: tuple[LackingSlots, ...] = ()
-
-
-def runs_to_read(mark: Mark, bundle: Bundle) -> list[TickRun]:
-    """Return the open runs to read again, up to LOOK_SLOTS: those that were asked for, and mixed ones."""
-    left = timedelta(seconds=LOOK_SLOTS * bundle.interval_seconds)
-    found = []
-    for run in mark.open_runs:
-        if left and (run.rounds or run.is_mixed):
-            found.append(replace(run, end=min(run.end, run.start + left)))
-            left -= found[-1].end - run.start
-    return found
-
-
-def slots_a_message(bundle: Bundle) -> int:
-    """Return how many slots a message asks for: a minute of them, up to MOST_SLOTS; of a longer interval one."""
-    return 1 if bundle.is_rows else max(1, min(MOST_SLOTS, MINUTE // bundle.interval_seconds))
-
-
-def pace(bundle: Bundle, period_seconds: int, waiting: int = 0, sharing: int = 1) -> int:
-    """Return how many slots one run of the reconciler may ask for, if there is one each period.
-
-    What waits on the queue counts: so many messages, of so many bundles.
-    """
-    size = slots_a_message(bundle)
-    most = max(size, TIMES_LIVE * period_seconds // bundle.interval_seconds)
-    return max(0, most - ceil(waiting * size / max(1, sharing)))
-
-
-def plan_recovery(mark: Mark, bundle: Bundle, now: datetime, most: int) -> RecoveryPlan:
-    """Return what to ask for and what to give up, `most` slots in all; mixed runs must be read again first."""
-    size = slots_a_message(bundle) * bundle.interval_seconds
-    asked: list[LackingSlots] = []
-    given_up: list[LackingSlots] = []
-    before: TickRun | None = None
-    for run in mark.runs:
-        if not _is_turn(run, now):
-            before = None
-            continue
-        # All ticks between two unsealed runs are perfect, so one message may be about both runs.
-        is_next = before is not None and before.missing == run.missing and run.rounds < MOST_ROUNDS
-        for start, end in _messages(run, size):
-            most -= (end - start) // timedelta(seconds=bundle.interval_seconds)
-            if most < 0:
-                return RecoveryPlan(tuple(asked), tuple(given_up))
-            if run.rounds >= MOST_ROUNDS:
-                given_up.append(LackingSlots(start, end, run.missing))
-            elif is_next and to_seconds(asked[-1].start) // size == to_seconds(start) // size:
-                asked[-1] = replace(asked[-1], end=end)
-            else:
-                asked.append(LackingSlots(start, end, run.missing))
-        before = run if run.rounds < MOST_ROUNDS and run.start >= mark.sealed_until else None
-    return RecoveryPlan(tuple(asked), tuple(given_up))
-
-
-def newest_slot(mark: Mark, bundle: Bundle, now: datetime) -> RecoveryPlan:
-    """Return the plan for a target that gives no answers at present: one slot, the newest, shows when it does."""
-    for run in reversed(mark.runs):
-        if _is_turn(run, now) and run.rounds < MOST_ROUNDS:
-            start = shift(run.end, -bundle.interval_seconds)
-            return RecoveryPlan((LackingSlots(start, run.end, run.missing),))
-    return RecoveryPlan()
-
-
-def message_of(slots: LackingSlots, bundle: Bundle) -> BundleMessage:
-    """Return the message that asks for slots again; that of the original target is as a live one."""
-    names = tuple(bundle.members[place].name for place in sorted(slots.places))
-    window = Window(slots.start, slots.end)
-    return BundleMessage(window, names) if bundle.is_rows else BundleMessage(window, names, bundle.name, BACKFILL)
-
-
-def note_asked(mark: Mark, asked: Iterable[LackingSlots], now: datetime) -> Mark:
-    """Return the mark after messages about these slots were sent."""
-
-    def change(run: TickRun) -> TickRun:
-        return replace(run, rounds=run.rounds + 1, asked_at=now) if run.rounds < MOST_ROUNDS else run
-
-    return _changed(mark, asked, now, change)
-
-
-def note_given_up(mark: Mark, bundle: Bundle, given_up: Iterable[LackingSlots], now: datetime) -> Mark:
-    """Return the mark after slots were given up. Rows have no place for that: only the mark says so."""
-
-    def change(run: TickRun) -> TickRun:
-        if run.rounds < MOST_ROUNDS:
-            return run
-        if bundle.is_rows:
-            return replace(run, rounds=GIVEN_UP)
-        return replace(run, dead=run.dead | run.missing, missing=_NO_PLACES)
-
-    return _changed(mark, given_up, now, change)
-
-
-def reopen(
-    mark: Mark, bundle: Bundle, places: Collection[int], start: datetime, end: datetime, live: Iterable[LiveRange]
-) -> Mark:
-    """Return the mark after targets have answered again whose slots were left out in [start, end).
-
-    In runs of unsealed slots they were held and are missing now. Of sealed slots it is not known any more which of
-    them were held, so all count as missing; a value that is there already stays the first one.
-    """
-    opened, rounds = frozenset(places), 0 if bundle.backfill else GIVEN_UP
-    runs: list[TickRun] = []
-    for run in mark.runs:
-        if released := run.held & opened:
-            missing, held = run.missing | released, run.held - released
-            run = replace(run, missing=missing, held=held, rounds=rounds, asked_at=None)
-        runs.append(run)
-    mark = replace(mark, runs=_tidied(runs))
-    if not bundle.backfill:
-        return mark
-    for part in live:
-        first = next_slot(max(start, part.start), bundle.interval_seconds)
-        last = min(each for each in (end, mark.sealed_until, part.end) if each is not None)
-        mark = _added(mark, opened, first, last)
-    return mark
-
-
-def leave_expired(mark: Mark, kept_from: Mapping[int, datetime]) -> Mark:
-    """Return the mark without the slots that members keep no more: they are neither missing nor asked for."""
-    for until in sorted(set(kept_from.values())):
-        places = frozenset(place for place, start in kept_from.items() if start == until)
-        runs: list[TickRun] = []
-        for run in mark.runs:
-            before, after = _cut(run, None, until), _cut(run, until, None)
-            if before is not None:
-                sets = (each - places for each in (before.missing, before.dead, before.held))
-                missing, dead, held = sets
-                runs.append(replace(before, missing=missing, dead=dead, held=held))
-            runs += [after] if after is not None else []
-        mark = replace(mark, runs=_tidied(runs))
-    return mark
-
-
-def _is_turn(run: TickRun, now: datetime) -> bool:
-    return run.is_open and not run.is_mixed and run.is_due(now)
-
-
-def _messages(run: TickRun, size: int) -> Iterator[tuple[datetime, datetime]]:
-    """Cut a run at the multiples of so many seconds."""
-    start = run.start
-    while start < run.end:
-        end = min(run.end, shift(start, size - to_seconds(start) % size))
-        yield start, end
-        start = end
-
-
-def _changed(
-    mark: Mark, slots: Iterable[LackingSlots], now: datetime, change: Callable[[TickRun], TickRun]
-) -> Mark:
-    """Change the parts of due runs that lie in these slots, which ascend."""
-    left = list(slots)
-    left.reverse()
-    runs: list[TickRun] = []
-    for run in mark.runs:
-        rest: TickRun | None = run
-        while rest is not None and left and _is_turn(run, now):
-            slots_now = left[-1]
-            if slots_now.end <= rest.start:
-                left.pop()
-                continue
-            if slots_now.start >= rest.end:
-                break
-            if before := _cut(rest, None, slots_now.start):
-                runs.append(before)
-            inside = _cut(rest, slots_now.start, slots_now.end)
-            assert inside is not None
-            runs.append(change(inside))
-            rest = _cut(rest, slots_now.end, None)
-        if rest is not None:
-            runs.append(rest)
-    return replace(mark, runs=_tidied(runs))
-
-
 def _added(mark: Mark, places: Places, start: datetime, end: datetime) -> Mark:
     """Let places be missing in all slots of a range: in its runs, and between them."""
     runs: list[TickRun] = []
     at = start
     for run in mark.runs:
-        if (inside := _cut(run, start, end)) is None:
+        if (inside := cut_run(run, start, end)) is None:
             continue
         if at < inside.start:
             runs.append(TickRun(at, inside.start, places))
@@ -497,3 +366,106 @@ def _added(mark: Mark, places: Places, start: datetime, end: datetime) -> Mark:
     if at < end:
         runs.append(TickRun(at, end, places))
     return put_runs(mark, start, end, runs) if start < end else mark
+
+
+# What is known
+
+
+@dataclass(frozen=True, slots=True)
+class LookedAfter:
+    """A bundle in one run: its mark as it is kept, and what is known about its slots.
+
+    `expected` slots of each member were looked at that are not sealed and not older than the look-back; `lacking`
+    of them have no value, by place. `missing` values may still come, whatever their age; `asked` of them were
+    asked for by this run, and for `failed` ones the queue did not take the message.
+    """
+
+    bundle: Bundle
+    live: Sequence[LiveRange]
+    mark: Mark
+    is_examined: bool = False
+    expected: int = 0
+    lacking: Mapping[int, int] = field(default_factory=dict)
+    missing: int = 0
+    asked: int = 0
+    failed: int = 0
+
+    def completeness_of(self, place: int) -> Completeness:
+        """How many of a member's slots are stored."""
+        return Completeness(self.expected - self.lacking.get(place, 0), self.expected)
+
+    @property
+    def completeness(self) -> Completeness:
+        """That of all members together."""
+        expected = self.expected * len(self.bundle.members)
+        return Completeness(expected - sum(self.lacking.values()), expected)
+
+    @property
+    def lowest(self) -> Completeness:
+        """That of the member that lacks most."""
+        return Completeness(self.expected - max(self.lacking.values(), default=0), self.expected)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What one run found and did; also bundles that were not examined are in `bundles`, with their marks."""
+
+    bundles: Sequence[LookedAfter]
+
+    @property
+    def examined(self) -> list[LookedAfter]:
+        """The bundles that this run has seen."""
+        return [each for each in self.bundles if each.is_examined]
+
+    @property
+    def completeness(self) -> Completeness:
+        """That of all members of all bundles that this run has seen."""
+        return add_up(each.completeness for each in self.examined)
+
+    @property
+    def lowest(self) -> Completeness:
+        """That of the member that lacks most."""
+        parts = (each.lowest for each in self.examined)
+        return min(parts, key=lambda part: part.ratio, default=Completeness(0, 0))
+
+    @property
+    def missing(self) -> int:
+        """How many values are missing that may still come."""
+        return sum(each.missing for each in self.examined)
+
+    @property
+    def asked(self) -> int:
+        """How many values were asked for again."""
+        return sum(each.asked for each in self.examined)
+
+    @property
+    def failed(self) -> int:
+        """How many values could not be asked for, because the queue did not take their messages."""
+        return sum(each.failed for each in self.examined)
+
+
+def lacking_slots(
+    mark: Mark, bundle: Bundle, live: Iterable[LiveRange], since: datetime
+) -> tuple[int, dict[int, int]]:
+    """Return how many live slots from `since` on were looked at, and how many of them each place lacks, if any.
+
+    What is sealed is left out, because the mark does not know any more what it lacks.
+    """
+    since, step = max(since, mark.sealed_until), timedelta(seconds=bundle.interval_seconds)
+    expected, lacking = 0, dict[int, int]()
+    for part in live:
+        start = next_slot(max(part.start, since), bundle.interval_seconds)
+        end = mark.seen_until if part.end is None else min(part.end, mark.seen_until)
+        expected += max(0, (end - start) // step)
+    for run in mark.runs:
+        if inside := cut_run(run, since, None):
+            slots = -((inside.start - inside.end) // step)
+            for place in inside.missing | inside.dead | inside.held:
+                lacking[place] = lacking.get(place, 0) + slots
+    return expected, lacking
+
+
+def missing_values(mark: Mark, bundle: Bundle) -> int:
+    """Return how many answers are missing that may still come; of mixed runs it is an upper bound."""
+    step = timedelta(seconds=bundle.interval_seconds)
+    return sum((run.end - run.start) // step * len(run.missing) for run in mark.open_runs)

@@ -1,0 +1,518 @@
+"""Reconciling: one run over all bundles, which finds slots that members lack and asks for them again.
+
+    #marks, #plans, #blocks, depth of the backfill queue           read once
+    targets that answered again ─▶ the runs of their bundles
+    bundle: runs that were asked for ─▶ read again      ─┐
+            slots that are due ─▶ counted, and read only ├─▶ runs ─▶ messages ─▶ backfill queue ─▶ mark saved
+            where the count is short                    ─┘       └─▶ given up: dead letters, then ticks
+
+The mark is saved last. After a crash before that, messages are sent once more by the next run; a Collector reads
+the tick first, and asks only for what is not stored. A bundle that fails or for which no time is left waits for
+the next run, which begins with the bundles that were seen least recently.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cached_property, partial
+from itertools import pairwise
+from math import inf
+from typing import Any
+from zlib import crc32
+
+from kizami.aws.blocks import Blocks
+from kizami.aws.client import machine
+from kizami.aws.files import PackagedTargets
+from kizami.aws.history.keeping import KeptMetric, hour_of, kept_metrics
+from kizami.aws.invocation import TimeLeft
+from kizami.aws.marks import KnownMarks, Marks
+from kizami.aws.plans import Plans
+from kizami.aws.returns import Failed, Returns
+from kizami.aws.rows import RowTicks
+from kizami.aws.settings import QueueUrls
+from kizami.aws.store.sqs_queue import QueueEntry, SqsQueue
+from kizami.aws.ticks import TickFacts, Ticks, TickStore
+from kizami.core.bundles import MINUTE, Bundle, BundlePlan, Period, row_bundle
+from kizami.core.coverage import Span
+from kizami.core.epoch import EPOCH
+from kizami.core.errors import KizamiError, QueueError, StoreError
+from kizami.core.holding import TargetState, is_over, note_recovered
+from kizami.core.messages import write_bundle
+from kizami.core.recovery import (
+    GRACE_SECONDS,
+    MOST_ROUNDS,
+    LiveRange,
+    LookedAfter,
+    Mark,
+    Recovered,
+    TickRun,
+    find_runs,
+    fit_runs,
+    horizon,
+    is_finished,
+    lacking_slots,
+    leave_expired,
+    live_ranges,
+    missing_values,
+    next_look,
+    put_runs,
+    read_again,
+    reopen,
+    runs_to_read,
+    slots_between_plans,
+)
+from kizami.core.retries import Retry
+from kizami.core.rounds import (
+    LackingSlots,
+    RecoveryPlan,
+    message_of,
+    newest_slot,
+    note_asked,
+    note_given_up,
+    pace,
+    plan_recovery,
+)
+from kizami.core.slots import format_instant, shift, slots_between
+from kizami.core.targets.target import Target
+from kizami.core.ticks import Tick
+
+LEAST_SECONDS = 15.0  # with less time left no other bundle is begun
+AT_ONCE = 16  # bundles
+READ_AT_ONCE = 120  # slots; of more, halves are counted first
+MOST_READ = 1440  # slots, where no tick is perfect
+
+log = logging.getLogger(__name__)
+
+_PLANS: dict[str, BundlePlan] = {}  # former plans never change
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverySettings:
+    """What is looked after, where messages go, and how often there is a run."""
+
+    table: str
+    urls: QueueUrls
+    targets: PackagedTargets | None = None
+    rows: Target | None = None  # the original target, where that is what is polled
+    period_seconds: int = 300
+    look_back_seconds: int = 3 * 3600  # for which completeness is reported
+    spread_seconds: int = 0  # over which old slots are spread, where they share the live queue
+
+
+@dataclass(slots=True)
+class _Work:
+    """A bundle that is looked after."""
+
+    bundle: Bundle
+    live: Sequence[LiveRange]
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """What all bundles of a run go by."""
+
+    now: datetime
+    held_from: Mapping[str, datetime]  # targets that are held, and since which slot
+    waiting: int | None  # messages on the backfill queue; None if it cannot be asked, then nothing is sent
+    sharing: int  # bundles that these messages may be about
+
+
+class Recovery:
+    """One run. With several shards each looks after its share of the bundles."""
+
+    def __init__(
+        self, settings: RecoverySettings, time_left: TimeLeft = lambda: inf, shard: int = 0, shards: int = 1
+    ) -> None:
+        self._settings = settings
+        self._time_left = time_left
+        self._shard, self._shards = shard, shards
+        self._periods: list[Period] = []
+        self._marks = Marks(settings.table, time_left)
+        self._blocks = Blocks(settings.table, time_left)
+        self._plans = Plans(settings.table, time_left)
+        self._ticks = Ticks(settings.table, time_left)
+        self._rows = RowTicks(settings.table, time_left)
+        self._queue = SqsQueue(settings.urls.backfill, time_left)
+        self._returns = Returns(settings.urls, time_left)
+
+    def run(self, now: datetime) -> Recovered:
+        """Look after the bundles of this shard. StoreError if not one of them could be examined."""
+        known = self._marks.all()
+        self._periods = self._plans.periods() if self._settings.targets else []
+        states = self._blocks.all() if self._settings.targets else {}
+        works = {work.bundle.name: work for work in self._works(known, now)}
+        self._release(works, known, states, now)
+        held = {name: state.kept_from or EPOCH for name, state in states.items() if state.is_held}
+        sharing = sum(bool(work.mark.open_runs) for work in works.values())
+        moment = _Moment(now, held, self._waiting(), sharing)
+        mine = [work for work in works.values() if _shard_of(work.bundle, self._shards) == self._shard]
+        mine.sort(key=lambda work: work.mark.seen_until)
+        call = machine.map_in_threads(lambda work: self._examine(work, moment), mine, min(AT_ONCE, len(mine) or 1))
+        found = Recovered(list(call))
+        if mine and not found.examined:
+            raise StoreError("not one bundle could be examined")
+        if len(found.examined) < len(mine):
+            counts = {"examined": len(found.examined), "bundles": len(mine)}
+            log.warning("bundles left to the next run", extra={"event": "reconcile.cut", **counts})
+        if self._shard == 0:
+            try:
+                self._forget_finished(known)
+            except StoreError as error:
+                log.error("marks not forgotten", extra={"event": "reconcile.failed", "detail": str(error)})
+        return found
+
+    # Which bundles there are
+
+    def _works(self, known: KnownMarks, now: datetime) -> Iterator[_Work]:
+        """Every bundle of a plan that is not finished, and those of finished ones in which something is open."""
+        names = {mark.bundle for mark in known.marks.values() if mark.open_runs or mark.late_days}
+        for plan in dict.fromkeys(period.plan for period in self._periods):
+            is_over = _is_finished(plan, known, self._periods)
+            if is_over and not any(name.startswith(f"{plan}.") for name in names):
+                continue
+            for bundle in self._plan(plan).bundles:
+                if not is_over or bundle.name in names:
+                    yield _Work(bundle, live_ranges(bundle, self._periods), known.of(bundle.name))
+        if self._settings.rows is not None:
+            bundle = row_bundle(self._settings.rows)
+            mark, first = known.of(bundle.name), self._rows.first(bundle, now)
+            if first is None:  # a deployment that never worked is not complete
+                past = horizon(bundle, shift(now, -self._settings.look_back_seconds))
+                first = mark.sealed_until if mark.version else past
+            yield _Work(bundle, [LiveRange(first)], mark)
+
+    def _plan(self, name: str) -> BundlePlan:
+        targets = self._settings.targets
+        if targets is not None and targets.plan.name == name:
+            return targets.plan
+        if name not in _PLANS:
+            _PLANS[name] = self._plans.plan(name)
+        return _PLANS[name]
+
+    def _forget_finished(self, known: KnownMarks) -> None:
+        """Forget the marks of plans that were finished before, and note which plans are finished now."""
+        for plan in dict.fromkeys(period.plan for period in self._periods):
+            ends = [period.end for period in self._periods if period.plan == plan]
+            if _is_finished(plan, known, self._periods) or None in ends:
+                continue
+            bundles = self._plan(plan).bundles
+            if all(is_finished(known.of(each.name), live_ranges(each, self._periods)) for each in bundles):
+                self._marks.finish(plan, _end_of(ends))
+        for mark in known.marks.values():
+            plan = mark.bundle.partition(".")[0]
+            is_over = _is_finished(plan, known, self._periods) and not mark.open_runs and not mark.late_days
+            if is_over and self._time_left() >= LEAST_SECONDS:
+                self._marks.forget(mark)
+
+    # Targets that were held
+
+    def _release(
+        self,
+        works: dict[str, _Work],
+        known: KnownMarks,
+        states: dict[str, TargetState],
+        now: datetime,
+    ) -> None:
+        """Let the kept slots of targets that have answered again be missing; forget states that are over.
+
+        Plans may have changed meanwhile, so a target may have kept slots in several bundles.
+        """
+        targets = self._settings.targets
+        if targets is None or not states:
+            return
+        shards = {
+            name: _shard_of(bundle, self._shards) for bundle in targets.plan.bundles for name in bundle.places
+        }
+        mine = [name for name in states if shards.get(name, 0) == self._shard]
+        ranges = {name: kept for name in mine if (kept := states[name].recovery)}
+        stuck: set[str] = set()
+        for plan in dict.fromkeys(period.plan for period in self._periods) if ranges else ():
+            first = min(start for start, _ in ranges.values())
+            if all(each.end is not None and each.end <= first for each in self._periods if each.plan == plan):
+                continue
+            for bundle in self._plan(plan).bundles:
+                if names := bundle.places.keys() & ranges.keys():
+                    work = _Work(bundle, live_ranges(bundle, self._periods), known.of(bundle.name))
+                    work = works.setdefault(bundle.name, work)
+                    if not self._reopen(work, {name: ranges[name] for name in names}):
+                        stuck |= names
+        for name in mine:
+            try:
+                if name in ranges and name not in stuck:
+                    change = partial(_after_recovery, ranges[name][1])
+                    states[name] = self._blocks.update(name, change, states[name]) or states[name]
+                target = targets.target(name) if targets.knows(name) else None
+                if is_over(states[name], target, now) and self._blocks.forget(name, states[name]):
+                    del states[name]
+            except StoreError as error:
+                details = {"metric": name, "detail": str(error)}
+                log.error("state of a target not changed", extra={"event": "target.unread", **details})
+
+    def _reopen(self, work: _Work, ranges: Mapping[str, tuple[datetime, datetime]]) -> bool:
+        """Reopen the kept slots of members; return False if the mark could not be written."""
+        groups: dict[datetime, list[str]] = {}
+        for name, (start, _) in ranges.items():
+            groups.setdefault(hour_of(start), []).append(name)  # a host's targets are asked for together
+        mark = self._begun(work)
+        for names in groups.values():
+            places = [work.bundle.places[name] for name in names]
+            start, end = min(ranges[name][0] for name in names), max(ranges[name][1] for name in names)
+            mark = reopen(mark, work.bundle, places, start, end, work.live)
+        try:
+            return self._save(work, fit_runs(mark))
+        except StoreError as error:
+            _log_unread(work.bundle, error)
+            return False
+
+    # One bundle
+
+    def _examine(self, work: _Work, moment: _Moment) -> LookedAfter:
+        if self._time_left() >= LEAST_SECONDS:
+            try:
+                return self._recover(work, moment)
+            except KizamiError as error:
+                _log_unread(work.bundle, error)
+            except Exception as error:  # one bundle's surprise must not take the others down
+                name = type(error).__name__
+                extra = {"event": "bundle.unread", "bundle": work.bundle.name, "error": name}
+                log.exception("bundle not examined", extra=extra)
+        return LookedAfter(work.bundle, work.live, work.mark)
+
+    def _recover(self, work: _Work, moment: _Moment) -> LookedAfter:
+        bundle, now = work.bundle, moment.now
+        held = bundle.places.keys() & moment.held_from.keys()
+        held_from = {bundle.places[name]: moment.held_from[name] for name in held}
+        mark, is_read = self._read_again(bundle, self._begun(work), held_from)
+        mark = self._look(work, mark, held_from, now)
+        mark = leave_expired(mark, self._kept_from(bundle, now))
+        plan = self._plan_recovery(bundle, mark, moment) if is_read else RecoveryPlan()
+        asked, failed = self._ask(bundle, plan.asked)
+        mark = note_asked(mark, asked, now)
+        mark = note_given_up(mark, bundle, self._give_up(bundle, plan.given_up, now), now)
+        self._save(work, fit_runs(mark))
+        reach = max(self._settings.look_back_seconds, GRACE_SECONDS + bundle.interval_seconds) + bundle.lag_seconds
+        expected, lacking = lacking_slots(mark, bundle, work.live, shift(now, -reach))
+        counts = missing_values(mark, bundle), _values(asked, bundle), _values(failed, bundle)
+        found = LookedAfter(bundle, work.live, work.mark, True, expected, lacking, *counts)
+        if found.missing:
+            _log_missing(found, mark.open_runs)
+        return found
+
+    def _begun(self, work: _Work) -> Mark:
+        """Return the mark; if it has not begun, one that begins with the first live slot that is not sealed."""
+        bundle, mark = work.bundle, work.mark
+        for part in work.live if not mark.version else ():
+            if part.end is None or part.end > mark.seen_until:
+                start = max(part.start, mark.seen_until)
+                mark = replace(mark, seen_until=start, sealed_until=start)
+                for former, period in pairwise(self._periods):
+                    if part in live_ranges(bundle, [period]):
+                        mark = slots_between_plans(mark, bundle, period.start, self._plan(former.plan))
+                break
+        return mark
+
+    def _save(self, work: _Work, mark: Mark) -> bool:
+        """Write a mark that has changed; return False if another run was quicker, whose mark stays."""
+        if mark == work.mark:
+            return True
+        kept = self._marks.save(mark) if mark.version else self._marks.begin(mark)
+        if kept is None:
+            extra = {"event": "reconcile.overtaken", "bundle": work.bundle.name}
+            log.warning("another run has looked after the bundle at the same time", extra=extra)
+            return False
+        work.mark = kept
+        return True
+
+    def _read_again(self, bundle: Bundle, mark: Mark, held_from: Mapping[int, datetime]) -> tuple[Mark, bool]:
+        """Read runs that were asked for; return False if there was no time for all of them."""
+        for run in runs_to_read(mark, bundle):
+            found: list[TickRun] = []
+            for span, ticks in self._parts(bundle, Span(run.start, run.end, bundle.interval_seconds)):
+                if ticks is not None:
+                    found += read_again(replace(run, start=span.start, end=span.end), bundle, ticks, held_from)
+                if self._time_left() < LEAST_SECONDS:
+                    return mark, False
+            mark = put_runs(mark, run.start, run.end, found)
+        return mark, True
+
+    def _look(self, work: _Work, mark: Mark, held_from: Mapping[int, datetime], now: datetime) -> Mark:
+        """Look at the slots that are due, as far as there is time."""
+        whole = next_look(mark, work.bundle, work.live, now)
+        if whole is None:
+            return mark
+        found: list[TickRun] = []
+        for span, ticks in self._parts(work.bundle, whole):
+            if ticks is not None:
+                found += find_runs(span, work.bundle, ticks, held_from)
+            mark = replace(mark, seen_until=span.end)
+            if self._time_left() < LEAST_SECONDS:
+                break
+        return put_runs(mark, whole.start, mark.seen_until, found)
+
+    def _parts(self, bundle: Bundle, span: Span) -> Iterator[tuple[Span, Iterator[Tick] | None]]:
+        """Cut a span into parts, oldest first, each with its ticks; without them where all are perfect."""
+        store: TickStore = self._rows if bundle.is_rows else self._ticks
+        count = store.count_perfect(bundle, span.start, span.end)
+        if count == span.expected:
+            yield span, None
+        elif span.expected <= (READ_AT_ONCE if count else MOST_READ):
+            yield span, store.read(bundle, span.start, span.end, consistent=False)
+        else:
+            middle = shift(span.start, span.expected // 2 * span.interval_seconds)
+            yield from self._parts(bundle, Span(span.start, middle, span.interval_seconds))
+            yield from self._parts(bundle, Span(middle, span.end, span.interval_seconds))
+
+    def _kept_from(self, bundle: Bundle, now: datetime) -> dict[int, datetime]:
+        """Return from when on the members' slots are kept, by place, where they are not kept for ever."""
+        kept = self._kept.get
+        found = {place: kept(member.metrics[0]) for place, member in enumerate(bundle.members)}
+        return {place: hour_of(shift(now, -each.keep_seconds)) for place, each in found.items() if each}
+
+    @cached_property
+    def _kept(self) -> Mapping[str, KeptMetric]:
+        rows, targets = self._settings.rows, self._settings.targets
+        of_rows = {each.name: each for each in kept_metrics([rows] if rows else [])}
+        return of_rows | (targets.kept() if targets else {})
+
+    # Asking and giving up
+
+    def _waiting(self) -> int | None:
+        """Return how many messages are on the backfill queue; of a queue that live messages share, those due."""
+        urls = self._settings.urls
+        try:
+            due, delayed, in_flight = self._queue.depth()
+        except QueueError as error:
+            log.error("queue not asked", extra={"event": "backfill.failed", "detail": str(error)})
+            return None
+        return due + in_flight + (delayed if urls.backfill != urls.live else 0)
+
+    def _plan_recovery(self, bundle: Bundle, mark: Mark, moment: _Moment) -> RecoveryPlan:
+        """Decide what to ask for and what to give up; of an API that is down rows would only make dead letters."""
+        if moment.waiting is None:
+            return RecoveryPlan()
+        if bundle.is_rows and not self._answers(bundle, moment.now):
+            return newest_slot(mark, bundle, moment.now)
+        most = pace(bundle, self._settings.period_seconds, moment.waiting, moment.sharing)
+        return plan_recovery(mark, bundle, moment.now, most)
+
+    def _answers(self, bundle: Bundle, now: datetime) -> bool:
+        """Return True if the newest row was stored in the last two periods, or intervals if those are longer."""
+        newest = next(iter(self._rows.newest(bundle, now, 1)), None)
+        if newest is None:
+            return False
+        answered_at = shift(bundle.due(newest.slot), newest.answers[0].after_ms / 1000)
+        return answered_at >= shift(now, -2 * max(self._settings.period_seconds, bundle.interval_seconds))
+
+    def _ask(self, bundle: Bundle, slots: Sequence[LackingSlots]) -> tuple[list[LackingSlots], list[LackingSlots]]:
+        """Send messages about slots; return those that the queue took, and those that it did not take."""
+        if not slots:
+            return [], []
+        seconds = min(self._settings.spread_seconds, len(slots) / 4)
+        entries = [
+            QueueEntry(write_bundle(message_of(each, bundle)), int(number * seconds / len(slots)))
+            for number, each in enumerate(slots)
+        ]
+        try:
+            reasons = {each.number: each.reason for each in self._queue.send_entries(entries)}
+        except QueueError as error:
+            reasons = dict.fromkeys(range(len(slots)), str(error))
+        if reasons:
+            reason = next(iter(reasons.values()))
+            extra = {"event": "backfill.failed", "bundle": bundle.name, "messages": len(reasons), "detail": reason}
+            log.error("slots not sent", extra=extra)
+        asked = [each for number, each in enumerate(slots) if number not in reasons]
+        return asked, [slots[number] for number in reasons]
+
+    def _give_up(self, bundle: Bundle, slots: Sequence[LackingSlots], now: datetime) -> list[LackingSlots]:
+        """Give slots up: their dead letter first, then their ticks; return those for which both is done.
+
+        Rows have no place for that, so the slots of the original target just stay missing.
+        """
+        done: list[LackingSlots] = []
+        for each in slots:
+            if self._time_left() < LEAST_SECONDS:
+                break
+            try:
+                if not bundle.is_rows:
+                    self._bury(bundle, each, now)
+            except KizamiError as error:
+                details = {"bundle": bundle.name, "detail": str(error)}
+                log.error("slots not given up", extra={"event": "backfill.failed", **details})
+                break
+            done.append(each)
+        if done:
+            log.error(
+                "slots are given up",
+                extra={
+                    "event": "slots.given_up",
+                    "bundle": bundle.name,
+                    "missing": _values(done, bundle),
+                    "from": format_instant(done[0].start),
+                    "to": format_instant(done[-1].end),
+                },
+            )
+        return done
+
+    def _bury(self, bundle: Bundle, slots: LackingSlots, now: datetime) -> None:
+        message = message_of(slots, bundle)
+        reason = f"asked for again {MOST_ROUNDS} times, and neither answered nor given up"
+        retry = Retry(MOST_ROUNDS, None)
+        self._returns.bury(message, [Failed(name, retry, reason) for name in message.metrics])
+        for slot in slots_between(slots.start, slots.end, bundle.interval_seconds):
+            self._marks.note_late(bundle.name, slot, now)
+            self._ticks.record(bundle, slot, TickFacts(dead=slots.places))
+
+
+def shard_of(event: Mapping[str, Any]) -> tuple[int, int]:
+    """Return which shard of how many an invocation is about; other events than ours are about all bundles."""
+    shard, shards = event.get("shard", 0), event.get("of", 1)
+    return (int(shard), int(shards)) if 0 <= int(shard) < int(shards) else (0, 1)
+
+
+def _shard_of(bundle: Bundle, shards: int) -> int:
+    return crc32(bundle.name.encode()) % shards
+
+
+def _after_recovery(until: datetime, state: TargetState | None) -> TargetState | None:
+    return note_recovered(state, until) if state else None
+
+
+def _is_finished(plan: str, known: KnownMarks, periods: Iterable[Period]) -> bool:
+    """Return True if a plan sends no more, and it was noted that all of its bundles are sealed."""
+    ends = [period.end for period in periods if period.plan == plan]
+    until = known.finished.get(plan)
+    return None not in ends and until is not None and until >= _end_of(ends)
+
+
+def _end_of(ends: Iterable[datetime | None]) -> datetime:
+    """Return an end of all live slots of a plan whose periods end so: some are sent a minute ahead."""
+    return shift(max(end for end in ends if end is not None), MINUTE)
+
+
+def _values(slots: Iterable[LackingSlots], bundle: Bundle) -> int:
+    step = timedelta(seconds=bundle.interval_seconds)
+    return sum((each.end - each.start) // step * len(each.places) for each in slots)
+
+
+def _log_unread(bundle: Bundle, error: KizamiError) -> None:
+    details = {"bundle": bundle.name, "detail": str(error)}
+    log.error("bundle not examined", extra={"event": "bundle.unread", **details})
+
+
+def _log_missing(found: LookedAfter, runs: Sequence[TickRun]) -> None:
+    log.warning(
+        "slots are missing",
+        extra={
+            "event": "slots.missing",
+            "bundle": found.bundle.name,
+            "targets": len(frozenset().union(*(run.missing for run in runs))),
+            "missing": found.missing,
+            "expected": found.completeness.expected,
+            "oldest": format_instant(runs[0].start),
+            "newest": format_instant(runs[-1].end),
+        },
+    )
