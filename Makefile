@@ -1,6 +1,6 @@
 # Every target sets up what it needs in .venv; a second run finds it done.
 .DEFAULT_GOAL := help
-.PHONY: help up test quick one campaign check fmt schema openapi dist screenshots synth bootstrap diff deploy import destroy bench simulate mutants soak bench-history bench-page bench-lambda clean lock
+.PHONY: help up test quick one campaign check fmt schema openapi dist screenshots synth bootstrap diff deploy import destroy bench simulate mutants soak bench-history bench-page bench-lambda bench-at-scale clean lock
 
 PYTHON ?= python3
 VENV := .venv
@@ -111,6 +111,9 @@ bench-page: $(VENV)/.dev $(VENV)/.bench  ## the page at 2,000 targets in a real 
 
 bench-lambda: $(VENV)/.dev  ## the functions beside a Node.js design and plain Python: cold start, CPU, memory
 	@$(BIN)/python -m bench.lambda_bench $(if $(ROUNDS),--rounds $(ROUNDS))
+
+bench-at-scale: $(VENV)/.runtime  ## hosts that hang on AWS, simulated: lateness of live ticks and the bill; ONLY="1,000, 100 hang" for some cases
+	@$(BIN)/python -m bench.at_scale.hanging $(if $(ONLY),--only "$(ONLY)")
 
 clean:  ## remove everything that make has made
 	rm -rf $(VENV) .tools cdk.out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
