@@ -12,8 +12,7 @@ import pytest
 
 from aws_here.local_aws import create_metrics_table
 from kizami.alerts.decision import AlertState, Decision
-from kizami.aws.alerts.incident_items import IncidentItems
-from kizami.aws.alerts.incident_log import AwsIncidentLog
+from kizami.aws.incidents import AwsIncidentLog, IncidentItems
 from kizami.backend.incidents import BACKEND, TROUBLE, BackendEvent, Incident, Kind, Member
 from kizami.backend.port import IncidentLog
 from kizami.core.targets.target import Target

@@ -16,10 +16,9 @@ from fakes.fault_server import FaultServer
 from kizami.alerts.decision import Decision
 from kizami.alerts.reconciled import SeenTarget
 from kizami.alerts.rules.settings import AlertSettings, parse_alerts
+from kizami.aws.alert_delivery import publish
 from kizami.aws.alerts.alerting import Alerting, Run, alerting_of
-from kizami.aws.alerts.incident_items import IncidentItems
-from kizami.aws.alerts.incident_log import AwsIncidentLog
-from kizami.aws.alerts.topic import publish
+from kizami.aws.incidents import AwsIncidentLog, IncidentItems
 from kizami.aws.reconciler import ReconcilerSettings
 from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.backend.targets import KnownTarget

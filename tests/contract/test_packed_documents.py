@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import string
 from collections.abc import Callable
@@ -14,10 +13,9 @@ import pytest
 
 from aws_here.local_aws import create_metrics_table, lead_to
 from kizami.alerts.decision import AlertState, Decision
-from kizami.aws.alerts import packed_documents
-from kizami.aws.alerts.incident_items import ALERTS_PARTITION, IncidentItems, KeptState
-from kizami.aws.alerts.packed_documents import PackedDocuments
+from kizami.aws import incidents
 from kizami.aws.dynamodb import call_dynamodb, change_item
+from kizami.aws.incidents import ALERTS_PARTITION, IncidentItems, KeptState, PackedDocuments
 from kizami.backend.incidents import Incident, Kind, Member
 from kizami.core.errors import StoreError
 
@@ -33,7 +31,7 @@ def table(endpoint: str) -> str:
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed_documents, "PART_BYTES", 60)
+    monkeypatch.setattr(incidents, "PART_BYTES", 60)
 
 
 def random_names(number: int) -> list[str]:
@@ -104,7 +102,7 @@ def die_after(changes: int, monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyboardInterrupt
         return change_item(time_left, operation, parameters)
 
-    monkeypatch.setattr(packed_documents, "change_item", call)
+    monkeypatch.setattr(incidents, "change_item", call)
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -124,7 +122,7 @@ def test_a_run_that_dies_between_its_writes_leaves_the_incident_whole_and_the_ne
         else:
             break
         finally:
-            monkeypatch.setattr(packed_documents, "change_item", change_item)
+            monkeypatch.setattr(incidents, "change_item", change_item)
     assert changes > 5, "it has died at each of its writes"
     assert IncidentItems(table).incident(1) == after
     assert len(versions(table)) == 1
@@ -139,8 +137,8 @@ def test_a_run_that_died_with_its_first_parts_leaves_nothing_behind_where_the_in
         save(table, incident_of(random_names(9)))
     assert len(parts(table)) == 3
     assert IncidentItems(table).incident(1) is None
-    monkeypatch.setattr(packed_documents, "change_item", change_item)
-    monkeypatch.setattr(packed_documents, "PART_BYTES", 300_000)
+    monkeypatch.setattr(incidents, "change_item", change_item)
+    monkeypatch.setattr(incidents, "PART_BYTES", 300_000)
     assert save(table, incident_of(["a"]))
     assert keys(table) == ["incident/000000000001", "state"]
 
@@ -154,7 +152,7 @@ def at_head(step: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None
             found()
         return change_item(time_left, operation, parameters)
 
-    monkeypatch.setattr(packed_documents, "change_item", call)
+    monkeypatch.setattr(incidents, "change_item", call)
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -177,7 +175,7 @@ def test_a_write_whose_answer_got_lost_is_not_taken_for_anothers(
             call_dynamodb(time_left, operation, parameters)
         return change_item(time_left, operation, parameters)
 
-    monkeypatch.setattr(packed_documents, "change_item", call)
+    monkeypatch.setattr(incidents, "change_item", call)
     incident = incident_of(random_names(9))
     assert save(table, incident)
     assert IncidentItems(table).read().state.incidents == (incident,)
@@ -205,16 +203,3 @@ def test_a_document_that_somebody_has_taken_parts_of_is_an_error_with_its_name(t
     change_item(lambda: 8, "DeleteItem", {"TableName": table, "Key": key})
     with pytest.raises(StoreError, match="incident/000000000001 lacks parts"):
         IncidentItems(table).incident(1)
-
-
-def test_a_state_of_the_first_form_is_read_and_goes_on(table: str) -> None:
-    kept = {"next": 7, "inMind": [], "toldAt": []}
-    item = {"slotTime": {"S": "state"}, "document": {"S": json.dumps(kept)}, "version": {"N": "12"}}
-    whole = {"metricName": {"S": ALERTS_PARTITION}, **item}
-    change_item(lambda: 8, "PutItem", {"TableName": table, "Item": whole})
-    items = IncidentItems(table)
-    before = items.read()
-    assert before.state.next_number == 7
-    assert items.save(Decision(AlertState((), 8)), {}, before)
-    assert not items.save(Decision(AlertState((), 9)), {}, before)
-    assert items.read().state.next_number == 8

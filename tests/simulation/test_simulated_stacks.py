@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kizami.alerts.rules.settings import Rule
-from kizami.aws.alerts.delivery import _post
-from kizami.aws.alerts.incident_items import OutboxItem
+from kizami.aws.alert_delivery import _post
+from kizami.aws.incidents import OutboxItem
 from kizami.aws.store.sqs_queue import QueueEntry, SqsQueue, _body
 from kizami.aws.store.tick_ledger import TickLedger
 from kizami.backend.values import SlotCounts, bucket_of
@@ -161,7 +161,7 @@ class TestTheOracle:
             if item.document["state"] != "recovered":
                 _post(rule, item)
 
-        monkeypatch.setattr("kizami.aws.alerts.delivery._post", post_the_rest)
+        monkeypatch.setattr("kizami.aws.alert_delivery._post", post_the_rest)
         assert_noticed("was last told", first=29)
 
     def test_a_secret_in_the_log(self) -> None:

@@ -9,7 +9,8 @@
 What a function is told: settings and aggregation_settings (by the environment), deliveries (by an SQS event),
 invocation (how much time is left). store/ is what is kept, client/ the calls. kizami/cdk/ deploys all of it.
 
-    reconciler ─▶ alerts/ (incidents, who is told of them)
+    reconciler ─▶ alerts/ (the look and what follows from it) ─▶ incidents (kept in the table)
+                                                            ─▶ alert_delivery (topic, webhooks, heartbeat)
     backend   the port kizami/backend/port.py over a deployed stack, for cli/ and web/; places says where that is,
            queue_worker who collects, known_targets since when which slots are expected
     costs/ what a month of it comes to

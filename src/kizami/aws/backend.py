@@ -14,11 +14,10 @@ from itertools import islice, pairwise
 from typing import TypeVar
 
 from kizami.aggregation.stores.company_states import CompanyTables
-from kizami.aws.alerts.incident_items import IncidentItems
-from kizami.aws.alerts.incident_log import AwsIncidentLog
 from kizami.aws.dynamodb import MAX_KEYS
 from kizami.aws.history.figures import KeptFigures
 from kizami.aws.history.hour_totals import HourTotals
+from kizami.aws.incidents import AwsIncidentLog, IncidentItems
 from kizami.aws.known_targets import LOOK_SECONDS, ON_AWS, Askers, SlotBounds, known_target, pace_of
 from kizami.aws.places import Places
 from kizami.aws.queue_worker import CollectorFunction

@@ -13,8 +13,8 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from kizami.alerts.rules.settings import NO_ALERTS, AlertSettings
-from kizami.aws.alerts.incident_items import ALERTS_PARTITION
 from kizami.aws.history.hour_totals import PARTITIONS
+from kizami.aws.incidents import ALERTS_PARTITION
 from kizami.aws.store.block_items import PARTITION
 from kizami.cdk.foundation import Foundation
 from kizami.cdk.parts.environment import keep_environment, target_environment

@@ -87,7 +87,7 @@ def surroundings(
         "kizami.aws.client.secrets._kept": SecretsOfContainer(),
         "kizami.aws.store.block_guard.memory_of": lambda table: CURRENT.get().memories[table],
         "kizami.aws.alerts.failure_notes.noted_at": lambda table: CURRENT.get().noted[table],
-        "kizami.aws.alerts.packed_documents.PART_BYTES": 150,  # so that incidents of a few targets have parts, too
+        "kizami.aws.incidents.PART_BYTES": 150,  # so that incidents of a few targets have parts, too
         "kizami.aws.bundles.collecting.event_loop": lambda: CURRENT.get().loop,
     }
     with ExitStack() as stack:

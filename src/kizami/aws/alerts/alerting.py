@@ -24,11 +24,10 @@ from kizami.alerts.rules.settings import AlertSettings, Rule
 from kizami.alerts.texts import render_text
 from kizami.alerts.troubles import NO_LATENESS, STUCK_SECONDS, MachineTrouble, find_backend_troubles
 from kizami.alerts.webhook import message_json
-from kizami.aws.alerts.delivery import OutboxDelivery
+from kizami.aws.alert_delivery import OutboxDelivery, beat
 from kizami.aws.alerts.failure_notes import COMPANY, FAILURES_PARTITION, FailureNote, FailureNotes
-from kizami.aws.alerts.heartbeat import beat
-from kizami.aws.alerts.incident_items import IncidentItems
 from kizami.aws.alerts.watched import TableTotals, WatchedTargets, find_watched
+from kizami.aws.incidents import IncidentItems
 from kizami.aws.invocation import TimeLeft
 from kizami.aws.known_targets import ON_AWS
 from kizami.aws.reconciler import ReconcilerSettings

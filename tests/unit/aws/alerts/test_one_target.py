@@ -17,7 +17,7 @@ from kizami.aggregation.log_codes import LogCode
 from kizami.aws import collector
 from kizami.aws.aggregation import note_outcome
 from kizami.aws.alerts.failure_notes import COMPANY, FAILURES_PARTITION, FailureNotes, noted_at
-from kizami.aws.alerts.incident_items import IncidentItems
+from kizami.aws.incidents import IncidentItems
 from kizami.aws.reconciler import reconcile, reconciler_settings
 from kizami.aws.settings import _read_config
 from kizami.aws.store.metric_table import DynamoDbMetricStore

@@ -15,7 +15,7 @@ import fakes.fault_server as faults
 from aws_here.bundled import Bundled, deploy_bundles
 from fakes.fault_server import FaultServer
 from kizami.aws.alerts.failure_notes import COMPANY, FAILURES_PARTITION, LEDGER_KEYS, FailureNotes, noted_at
-from kizami.aws.alerts.incident_items import IncidentItems
+from kizami.aws.incidents import IncidentItems
 from kizami.aws.reconciler import reconciler_settings
 from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.aws.store.sqs_queue import SqsQueue

@@ -16,11 +16,11 @@ from aws_here.local_aws import ACCESS_KEY, REGION, SECRET_KEY, create_metrics_ta
 from fakes.fault_server import FaultServer
 from kizami.alerts.reconciled import SeenTarget
 from kizami.alerts.rules.settings import parse_alerts
-from kizami.aws.alerts import heartbeat
+from kizami.aws import alert_delivery
+from kizami.aws.alert_delivery import require_taken
 from kizami.aws.alerts.alerting import Alerting, Run, alerting_of
-from kizami.aws.alerts.incident_items import IncidentItems
-from kizami.aws.alerts.receiver_http import require_taken
 from kizami.aws.client.http_client import HttpRequest
+from kizami.aws.incidents import IncidentItems
 from kizami.aws.reconciler import ReconcilerSettings
 from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.aws.store.sqs_queue import SqsQueue
@@ -94,7 +94,7 @@ def test_it_is_not_asked_by_a_run_that_cannot_keep_what_it_sees(
 def test_one_that_hangs_or_refuses_is_logged_without_its_url_and_messages_are_delivered(
     table: str, behaviour: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(heartbeat, "TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(alert_delivery, "BEAT_SECONDS", 0.2)
     with FaultServer(behaviour) as alive, FaultServer(faults.raw(b"{}")) as hook:
         run(alerting_at(table, f"{alive.url}/ping/c4n4ry", hook.url), FAILING)
         assert [json.loads(request.body)["state"] for request in hook.requests] == ["opened"]
@@ -128,5 +128,5 @@ def test_that_of_one_machine_is_left_to_it(table: str, caplog: pytest.LogCapture
 
 def test_it_is_not_asked_when_the_time_of_the_run_is_up(table: str) -> None:
     with FaultServer(faults.raw(b"OK")) as alive:
-        heartbeat.beat(alive.url, lambda: heartbeat.LEAST_SECONDS - 1)
+        alert_delivery.beat(alive.url, lambda: alert_delivery.LEAST_SECONDS - 1)
         assert alive.requests == []
