@@ -5,6 +5,7 @@
     mock_api     the API that is polled where there is no other
     aggregating  the batch: its schedule, queue, function and tables
     monitoring   the alarms' topic, those of the aggregation, and the dashboard, of CloudWatch
+synthesized template ─▶ preflight (compares it with the tables that the account has) ─▶ `cdk deploy`, `cdk import`
 """
 
 import kizami.cdk  # noqa: F401 -- it finds the Node.js that CDK is to run on

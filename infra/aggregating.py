@@ -103,8 +103,7 @@ class Aggregating(Construct):
         allow_key(function, foundation.table_key, "dynamodb", WRITE_KEY_ACTIONS)
         allow(function, ["sqs:ChangeMessageVisibility"], [self.queue.queue_arn])
         self._allow_keys(function, api_key)
-        # Runs are long: the cap leaves the account's other functions, the Collector above all, their room.
-        consume(self, "Messages", foundation, function, self.queue, 1, settings.aggregation_concurrency)
+        consume(self, "Messages", foundation, function, self.queue, 1, foundation.shares.aggregation)
         return function
 
     def _allow_keys(self, function: lambda_.Function, api_key: SecretReference | None) -> None:

@@ -122,6 +122,7 @@ PARSERS: dict[str, Callable[[str, Any], Any]] = {
     "stack_name": _pattern(re.compile(r"[A-Za-z][A-Za-z0-9-]{0,127}"), "a stack name (letters, digits and -)"),
     "region": _pattern(_REGION, _A_REGION),
     "profile": _choice({profile.value: profile for profile in Profile}),
+    "nat_per_zone": _FLAG,
     "tags": _tags,
     "config": _pattern(re.compile(r".+"), "the path of a kizami.toml"),
     "api_base_url": _base_url,
@@ -141,6 +142,7 @@ PARSERS: dict[str, Callable[[str, Any], Any]] = {
     "collector_timeout_seconds": _number(1, 900),
     "visibility_seconds": _number(1, 43_200),
     "max_receives": _number(0, 1000),
+    "account_concurrency": _number(4, 100_000),
     "collector_concurrency": _number(2, 1000),
     "collector_batch_size": _number(1, 10),
     "sender_memory_mb": _number(128, 10_240),
@@ -169,6 +171,7 @@ PARSERS: dict[str, Callable[[str, Any], Any]] = {
     "alarm_email": _pattern(re.compile(r"[^@\s]+@[^@\s]+"), "an e-mail address"),
     "log_retention_days": _choice({str(days): days for days in LOG_RETENTION_DAYS}),
     "log_level": _choice({"debug": "debug", "info": "info", "warn": "warn"}),
+    "platform_reports": _FLAG,
     "tracing": _FLAG,
     "architecture": _choice({"arm64": "arm64", "x86_64": "x86_64"}),
 }

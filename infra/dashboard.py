@@ -25,7 +25,8 @@ def add_widgets(
     """Put the widgets on the dashboard, row by row."""
     dashboard.add_widgets(cloudwatch.AlarmStatusWidget(title="Alarms", alarms=list(alarms), width=2 * HALF))
     dashboard.add_widgets(
-        _lateness(watched), _graph("Coverage in % and missing slots", [watched.coverage], [watched.missing])
+        _lateness(watched),
+        _graph("Coverage in % and missing slots", [watched.coverage, watched.lowest_coverage], [watched.missing]),
     )
     dashboard.add_widgets(_calls(schedule), _errors(schedule))
     dashboard.add_widgets(_queue(schedule), _dead_letters(schedule))

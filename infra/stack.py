@@ -29,6 +29,8 @@ class DataCollectionSchedulerStack(Stack):
         )
         for name, value in (("kizami", settings.stack_name), *settings.tags):
             Tags.of(self).add(name, value)
+        # For infra/preflight.py, which asks AWS whether the account has as many.
+        self.template_options.metadata = {"kizami": {"account_concurrency": settings.account_concurrency}}
         settings = replace(settings, table_name=settings.called("table_name"))
         foundation = Foundation(self, "Foundation", settings)
         # A configuration names its own APIs: the mock would get no requests.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aws_here.template import HANDLERS, Template, event_sources, synthesize
-from kizami.aws.costs.capacity import provisioned_writes
+from kizami.aws.costs.capacity import provisioned_writes, warm_writes
 from kizami.cdk.settings import Settings
 from kizami.core.errors import ConfigurationError
 
@@ -140,12 +140,16 @@ def test_autoscaled_capacity_ends_where_an_accounts_tables_end() -> None:
 
 
 def test_a_table_on_demand_takes_more_writes_from_its_first_minute_if_asked_to(template: Template) -> None:
-    """Nothing is asked for by itself: DynamoDB refuses to take a value back, and a deployment would fail by it."""
     assert "WarmThroughput" not in template.by_output("MetricsTableName")
     warm = synthesize(warm_writes="20000").by_output("MetricsTableName")["WarmThroughput"]
     assert warm == {"WriteUnitsPerSecond": 20_000}
     with pytest.raises(ConfigurationError, match=r"^context warm_writes: is for capacity=on_demand"):
         Settings(capacity="provisioned", warm_writes=20_000)
+
+
+def test_writes_that_a_new_table_takes_too_few_of_are_asked_for_in_steps_that_small_changes_do_not_move() -> None:
+    rates = (0.2, 3_400, 3_500, 6_800, 20_000, 22_000, 50_000)
+    assert [warm_writes(rate) for rate in rates] == [None, None, 8_000, 8_000, 32_000, 32_000, 40_000]
 
 
 def test_a_unit_is_a_record_and_a_little_is_left_over() -> None:
@@ -161,6 +165,8 @@ def test_the_least_monitoring_has_no_dashboard_and_no_metric_of_its_own(other: T
         "OldestMessage",
         "SenderErrors",
         "SenderMissing",
+        "ReconcilerErrors",
+        "ReconcilerMissing",
         "CollectorErrors",
         "CollectorThrottles",
     }

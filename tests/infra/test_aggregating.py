@@ -63,7 +63,7 @@ def test_each_message_is_one_invocation_that_names_what_failed(template: Templat
     assert mapping["EventSourceArn"] == {"Fn::GetAtt": [template.output_id("AggregationQueueUrl"), "Arn"]}
     assert mapping["BatchSize"] == 1
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
-    assert mapping["ScalingConfig"] == {"MaximumConcurrency": 10}
+    assert mapping["ScalingConfig"] == {"MaximumConcurrency": 2}
 
 
 @pytest.mark.parametrize("stack", ["template", "told"])

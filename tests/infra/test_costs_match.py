@@ -106,6 +106,17 @@ def test_production_has_as_many_keys_and_secrets_as_are_counted() -> None:
     assert len(template.resources("AWS::EC2::NatGateway")) == len(template.resources("AWS::EC2::EIP")) == 1
 
 
+def test_nat_gateways_and_their_addresses_are_counted_by_zone() -> None:
+    one, each = (
+        {part.what: part.quantity for part in estimate(Deployment([5], production=True, nat_per_zone=per_zone))}
+        for per_zone in (False, True)
+    )
+    template = synthesize(profile="production", nat_per_zone="true")
+    gateways = len(template.resources("AWS::EC2::NatGateway"))
+    for what in ("hours of NAT gateways", "hours of their addresses"):
+        assert each[what] == gateways * one[what]
+
+
 def test_production_with_a_configuration_has_no_secret_as_is_counted(tmp_path: Path) -> None:
     config = tmp_path / "kizami.toml"
     config.write_text('[[targets]]\nname = "m"\nurl = "https://a.example"\n')

@@ -81,7 +81,7 @@ def test_two_schedules_of_one_stack_share_nothing_and_ring_for_themselves(progra
     text = """
 for name in ("Orders", "Stock"):
     schedule = SubMinuteSchedule(stack, name, api_base_url=f"https://{name.lower()}.example.com")
-    assert len(schedule.add_alarms().made) == 11
+    assert len(schedule.add_alarms().made) == 13
 Validations.of(app).add_plugins(AwsSolutionsChecks(app))
 """
     template = synthesized(program, text)

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from aws_here.template import HANDLERS, Template, all_policies, beyond_logs, flat, synthesize
+from kizami.aws.costs import bill
+from kizami.cdk.settings import Settings
+from kizami.core.errors import ConfigurationError
 
 NETWORK_ACTIONS = (
     *("ec2:CreateNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DeleteNetworkInterface"),
@@ -75,6 +78,23 @@ def test_a_target_on_another_port_is_let_out_too(tmp_path: Path) -> None:
     template = synthesize(profile="production", config=str(config))
     ports = {rule["FromPort"] for rule in template.the("AWS::EC2::SecurityGroup")["SecurityGroupEgress"]}
     assert ports == {443, 8443}
+
+
+def test_only_rejected_flows_are_logged(template: Template) -> None:
+    assert template.the("AWS::EC2::FlowLog")["TrafficType"] == "REJECT"
+
+
+def test_a_nat_gateway_in_each_zone_comes_by_context(template: Template) -> None:
+    per_zone = synthesize(profile="production", nat_per_zone="true")
+    assert len(template.resources("AWS::EC2::NatGateway")) == 1
+    assert (
+        len(per_zone.resources("AWS::EC2::NatGateway")) == len(per_zone.resources("AWS::EC2::EIP")) == bill.ZONES
+    )
+    routes = [route["Properties"] for route in per_zone.resources("AWS::EC2::Route").values()]
+    ways_out = [route["NatGatewayId"]["Ref"] for route in routes if "NatGatewayId" in route]
+    assert sorted(ways_out) == sorted(per_zone.resources("AWS::EC2::NatGateway"))
+    with pytest.raises(ConfigurationError, match=r"^context nat_per_zone: needs profile=production"):
+        Settings(nat_per_zone=True)
 
 
 def test_tables_queues_logs_and_alarms_are_encrypted_with_keys_of_our_own(template: Template) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from aws_here.template import HANDLERS, Template, all_policies, beyond_logs, event_sources, flat, synthesize
@@ -124,6 +126,16 @@ def test_logs_can_be_cut_down_to_warnings_but_never_the_line_that_carries_the_me
     assert quiet.function("reconciler")["LoggingConfig"]["ApplicationLogLevel"] == "INFO"
 
 
+@pytest.mark.parametrize(("level", "expected"), [("info", "INFO"), ("warn", "INFO"), ("debug", "DEBUG")])
+def test_lambdas_own_report_of_each_invocation_can_be_kept(level: str, expected: str) -> None:
+    reported = synthesize(platform_reports="true", log_level=level)
+    for name in ("sender", "collector", "reconciler"):
+        levels = reported.function(name)["LoggingConfig"]
+        is_pinned = name == "reconciler"  # its level is always info: its lines carry the metrics
+        assert levels["SystemLogLevel"] == ("INFO" if is_pinned else expected)
+        assert levels["ApplicationLogLevel"] == ("INFO" if is_pinned else level.upper())
+
+
 def test_a_batch_of_several_messages_gives_back_only_those_that_failed(template: Template) -> None:
     batched = synthesize(log_level="warn", collector_batch_size="10")
     for stack, size in ((template, 1), (batched, 10)):
@@ -151,18 +163,45 @@ def test_every_alarm_of_the_runbook_is_there_and_tells_somebody(template: Templa
         "Duration",
         "ApiMilliseconds",
         "SuccessfulRequestLatency",
-        "LowestCoverage",
+        "Coverage",
         "AggregationErrorLines",
     }
     assert all(alarm["AlarmActions"] == alarm["OKActions"] == [topic] for alarm in alarms)
 
 
-@pytest.mark.parametrize("metric", ["Invocations", "LowestCoverage"])
-def test_silence_rings_where_a_value_must_not_fall(template: Template, metric: str) -> None:
-    alarms = [alarm["Properties"] for alarm in template.resources("AWS::CloudWatch::Alarm").values()]
-    (alarm,) = [alarm for alarm in alarms if alarm["MetricName"] == metric]
+@pytest.mark.parametrize("name", ["SenderMissing", "ReconcilerMissing", "Coverage"])
+def test_silence_rings_where_a_value_must_not_fall(template: Template, name: str) -> None:
+    alarm = alarm_of(template, name)
     assert alarm["ComparisonOperator"] == "LessThanThreshold"
     assert alarm["TreatMissingData"] == "breaching"
+
+
+@pytest.mark.parametrize("minutes", [5, 60])
+@pytest.mark.parametrize("monitoring", ["full", "minimal"])
+def test_a_reconciler_that_does_not_run_or_fails_rings_after_three_of_its_periods(
+    monitoring: str, minutes: int
+) -> None:
+    template = synthesize(monitoring=monitoring, reconcile_minutes=str(minutes))
+    function = [{"Name": "FunctionName", "Value": {"Ref": template.function_id("reconciler")}}]
+    missing, errors = (alarm_of(template, f"Reconciler{kind}") for kind in ("Missing", "Errors"))
+    assert missing["Dimensions"] == errors["Dimensions"] == function
+    assert (missing["MetricName"], missing["Statistic"], missing["Threshold"]) == ("Invocations", "Sum", 1)
+    assert (missing["Period"], missing["EvaluationPeriods"]) == (3 * 60 * minutes, 1)
+    assert missing["TreatMissingData"] == "breaching"
+    assert (errors["MetricName"], errors["Threshold"], errors["TreatMissingData"]) == ("Errors", 0, "notBreaching")
+    assert (errors["Period"], errors["EvaluationPeriods"]) == (60 * minutes, 3)
+
+
+def test_the_coverage_alarm_is_of_all_targets_together_so_that_one_host_that_is_down_hides_no_other(
+    template: Template,
+) -> None:
+    assert alarm_of(template, "Coverage")["MetricName"] == "Coverage"
+
+
+def alarm_of(template: Template, name: str) -> dict[str, Any]:
+    alarms = template.resources("AWS::CloudWatch::Alarm").items()
+    (found,) = [alarm["Properties"] for id, alarm in alarms if id[:-8] == f"ScheduleAlarms{name}"]
+    return dict(found)
 
 
 def test_dead_letters_ring_at_the_first_one(template: Template) -> None:

@@ -10,9 +10,15 @@ from aws_here.template import synthesize
 
 DEPENDENCY_SAID_TWICE = "W3005"  # CDK names a role in DependsOn beside the reference to it
 
+PROFILES: tuple[dict[str, str], ...] = (
+    {},
+    {"profile": "production"},
+    {"profile": "production", "nat_per_zone": "true", "monitoring": "minimal", "platform_reports": "true"},
+)
 
-def test_cfn_lint_finds_nothing_in_either_profile() -> None:
-    made = synthesize(aggregation="true").directory, synthesize(profile="production", aggregation="true").directory
+
+def test_cfn_lint_finds_nothing_in_any_profile() -> None:
+    made = [synthesize(**context, aggregation="true").directory for context in PROFILES]
     templates = [str(path) for directory in made for path in directory.glob("*.template.json")]
     assert len(templates) == len(made)
     program = Path(sys.executable).with_name("cfn-lint")

@@ -113,18 +113,6 @@ def test_the_collector_of_bundles_may_insert_keep_the_ledger_and_send_slots_back
         assert environment[variable] == {"Ref": template.output_id(output)}
 
 
-def test_500_hanging_targets_do_not_take_the_accounts_concurrency(tmp_path: Path) -> None:
-    text = "\n".join(f'[[targets]]\nname = "m{n}"\nurl = "https://m{n}.example"\n' for n in range(500))
-    mappings = deploy(tmp_path, text).resources("AWS::Lambda::EventSourceMapping").values()
-    live = max(entry["Properties"]["ScalingConfig"]["MaximumConcurrency"] for entry in mappings)
-    assert 8 <= live <= 64
-
-
-def test_a_single_target_has_no_bound_that_would_keep_pollers_at_its_queue(tmp_path: Path) -> None:
-    one = deploy(tmp_path, ONE).resources("AWS::Lambda::EventSourceMapping").values()
-    assert not any("ScalingConfig" in entry["Properties"] for entry in one)
-
-
 def test_the_collector_may_read_exactly_the_secrets_of_enabled_targets(tmp_path: Path) -> None:
     template = deploy(tmp_path, ORDERS)
     arn = "arn:{AWS::Partition}:"
@@ -298,17 +286,16 @@ def test_a_proxy_that_the_way_out_cannot_be_opened_for_is_refused(tmp_path: Path
 
 def test_sender_and_reconciler_get_cpu_and_room_for_as_many_bundles_as_there_are(tmp_path: Path) -> None:
     text = "\n".join(f'[[targets]]\nname = "m{n}"\nurl = "https://m{n}.example"\n' for n in range(10_000))
-    many = deploy(tmp_path, text)
+    many = deploy(tmp_path, text, account_concurrency="1000")
     assert many.function("sender")["MemorySize"] == many.function("reconciler")["MemorySize"] == 512
     assert many.environment("reconciler")["KIZAMI_RECONCILE_LIMIT"] == str(129 * 12)
-    backfill = [
-        mapping["Properties"]["ScalingConfig"]["MaximumConcurrency"]
-        for name, mapping in many.resources("AWS::Lambda::EventSourceMapping").items()
-        if "Backfill" in name
-    ]
-    assert backfill == [3]
     assert many.function("collector")["MemorySize"] == 256  # a bundle each, however many there are
-    assert deploy(tmp_path, text, sender_memory_mb="3008").function("sender")["MemorySize"] == 3008
+    assert (
+        deploy(tmp_path, text, account_concurrency="1000", sender_memory_mb="3008").function("sender")[
+            "MemorySize"
+        ]
+        == 3008
+    )
 
 
 @pytest.mark.parametrize(("targets", "most"), [(2, 10), (100, 9), (1000, 2)])

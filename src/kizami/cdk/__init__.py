@@ -5,6 +5,7 @@
 settings (what may differ between deployments) ─▶ schedule, one construct of all that follows:
     foundation       what every layer stands on: settings, targets, the Lambda package, keys and network
     storage          the table, and the ledger of ticks
+    concurrency      which queue may have how many of the account's concurrent executions
     scheduling       rule, Sender, queue
     collecting       the Collector
     reconciling      the reconciler and its queue

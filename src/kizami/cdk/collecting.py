@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import ceil
 
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_sqs as sqs
@@ -20,10 +19,10 @@ from kizami.core.targets.bundles import NamedBundle
 from kizami.core.targets.references import SecretReference
 from kizami.core.targets.target import Target
 
-LEAST_AT_ONCE, MOST_AT_ONCE = 10, 500  # half of what an account has for all its functions
 BUNDLE_MEMORY_MB = 256  # a hundred requests at once are a third of a second of CPU
 DESCRIPTORS, OTHER_DESCRIPTORS = 1024, 64  # of a Lambda function; those that are not connections to targets
 MAX_ATTEMPTS = 5  # where the queue itself has no limit
+ROOMY_ACCOUNT = 1000  # has room for all that one target can take, also if it hangs
 
 
 class Collecting(Construct):
@@ -75,8 +74,16 @@ class Collecting(Construct):
         allow_secrets(self.collector, secrets, foundation.settings.secret_keys)
         if ledger is not None:
             self._let_it_collect_bundles(queue, table, ledger, dead_letters)
-        concurrency = foundation.settings.collector_concurrency
-        self.consume("Schedule", queue, concurrency or most_at_once(foundation.bundles, foundation.targets))
+        self.consume("Schedule", queue, self._most_at_once())
+
+    def _most_at_once(self) -> int | None:
+        """The bound of the live queue; None for a single target where the account has room for whatever it takes.
+
+        A mapping with a bound keeps five pollers at a queue that two would do for.
+        """
+        settings = self._foundation.settings
+        is_free = not self._foundation.bundles and settings.account_concurrency >= ROOMY_ACCOUNT
+        return None if is_free and settings.collector_concurrency is None else self._foundation.shares.live
 
     def _let_it_collect_bundles(
         self, queue: sqs.IQueue, table: dynamodb.ITable, ledger: dynamodb.ITable, dead_letters: sqs.IQueue | None
@@ -119,20 +126,6 @@ def most_connections(batch_size: int, bundles: Sequence[NamedBundle]) -> int:
     """In use for a batch, and kept from the ones before it; of one target never more than there are messages."""
     members = [len(bundle.members) for bundle in bundles]
     return min(MOST_KEPT + batch_size * max(members, default=0), batch_size * sum(members))
-
-
-def most_at_once(bundles: Sequence[NamedBundle], targets: Iterable[Target]) -> int | None:
-    """How many Collectors may run: as many as if every bundle had a target that hangs, and as many again.
-
-    A single target has no bound: a mapping with one keeps five pollers at a queue that two would do for.
-    """
-    timeouts = {target.name: target.timeout_seconds for target in targets}
-    if not bundles:
-        return None
-    hanging = (
-        ceil(max(timeouts[member] for member in bundle.members) / bundle.interval_seconds) for bundle in bundles
-    )
-    return min(max(2 * sum(hanging), LEAST_AT_ONCE), MOST_AT_ONCE)
 
 
 def target_secrets(targets: Iterable[Target]) -> list[SecretReference]:

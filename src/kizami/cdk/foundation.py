@@ -13,6 +13,7 @@ from constructs import Construct
 
 from kizami.aws.history.keeping import kept_metrics
 from kizami.aws.settings import require_no_limits
+from kizami.cdk.concurrency import require_shares
 from kizami.cdk.parts.alerting import maintenance_zones, require_obeyable, told_urls
 from kizami.cdk.parts.certificates import packed_certificates
 from kizami.cdk.parts.configuration import bundle_files
@@ -40,6 +41,9 @@ class Foundation(Construct):
         self.has_config = text is not None
         # One target is asked as in the seeds; more of them share messages.
         self.bundles = make_bundles(self.targets) if len(self.targets) > 1 else []
+        polled = self.bundles or self.targets
+        intervals = [each.interval_seconds for each in polled]
+        self.shares = require_shares(settings, intervals, one_queue=not self.has_backfill_queue)
         files = dict(packed_certificates(self.targets, settings)) if text is not None else {}
         if self.bundles:
             files |= bundle_files(text or "", self.bundles, settings.keep_seconds)
@@ -50,7 +54,7 @@ class Foundation(Construct):
         self.table_key = self._key("TableKey", "the tables")
         self.queue_key = self._key("QueueKey", "the queues and the alarms' topic")
         self.log_key = self._key("LogKey", "the logs", _for_logs(Stack.of(self)))
-        self.network = Network(self, "Network", self._reached_urls(), self.log_key) if self.log_key else None
+        self.network = self._make_network()
 
     @property
     def has_backfill_queue(self) -> bool:
@@ -63,6 +67,11 @@ class Foundation(Construct):
         if self.has_config:
             own = [url for target in self.targets for url in reached_urls(target)]
         return [url for url in (*own, *told_urls(self.alerts), self.settings.aggregation_api_base_url) if url]
+
+    def _make_network(self) -> Network | None:
+        if self.log_key is None:
+            return None
+        return Network(self, "Network", self._reached_urls(), self.log_key, self.settings.nat_per_zone)
 
     def _key(self, id: str, what: str, use: iam.PolicyStatement | None = None) -> kms.Key | None:
         if not self.settings.production:

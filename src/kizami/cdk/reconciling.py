@@ -38,10 +38,6 @@ TIMEOUT_SECONDS = 120
 MEMORY_MB = 256
 
 
-# So many bundles are healed by one Collector more: a missed minute of a hundred thousand targets within minutes.
-BUNDLES_A_WORKER = 50
-
-
 def messages_a_minute(bundles: Sequence[NamedBundle]) -> int:
     """What a minute that nobody sent has to be healed with."""
     return sum(ceil(60 / bundle.interval_seconds) for bundle in bundles)
@@ -66,8 +62,6 @@ class Reconciling(Construct):
     ) -> None:
         super().__init__(scope, id)
         self._foundation, self._table = foundation, table
-        bundles, settings = foundation.bundles, foundation.settings
-        self.concurrency = max(settings.backfill_concurrency, ceil(len(bundles) / BUNDLES_A_WORKER))
         self.shares_queue = not foundation.has_backfill_queue
         self.queue = self._live_queue = scheduling.queue
         if not self.shares_queue:
@@ -80,7 +74,7 @@ class Reconciling(Construct):
             self,
             "EveryFewMinutes",
             description="Triggers the reconciler",
-            schedule=events.Schedule.rate(Duration.minutes(settings.reconcile_minutes)),
+            schedule=events.Schedule.rate(Duration.minutes(foundation.settings.reconcile_minutes)),
             targets=[trigger(self.reconciler)],
         )
 

@@ -74,7 +74,7 @@ class SubMinuteSchedule(Construct):
         if self.ledger is not None:
             self.collecting.return_to("KIZAMI_BACKFILL_QUEUE_URL", self.reconciling.queue)
         if not self.reconciling.shares_queue:
-            self.collecting.consume("Backfill", self.reconciling.queue, self.reconciling.concurrency)
+            self.collecting.consume("Backfill", self.reconciling.queue, self.foundation.shares.backfill)
 
     @property
     def write_operation(self) -> str:

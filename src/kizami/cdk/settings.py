@@ -38,6 +38,7 @@ class Settings:
     stack_name: str = DEFAULT_STACK_NAME
     region: str = "us-east-1"
     profile: Profile = Profile.STANDARD
+    nat_per_zone: bool = False
     tags: tuple[tuple[str, str], ...] = ()
     config: str | None = None
     api_base_url: str | None = None
@@ -57,6 +58,7 @@ class Settings:
     collector_timeout_seconds: int = 30
     visibility_seconds: int = 180
     max_receives: int = 5
+    account_concurrency: int = 10
     collector_concurrency: int | None = None
     collector_batch_size: int = 1
     sender_memory_mb: int | None = None
@@ -64,26 +66,27 @@ class Settings:
     reconcile_hours: int = 3
     reconcile_limit: int = 1000
     backfill_queue: bool | None = None
-    backfill_concurrency: int = 2
+    backfill_concurrency: int | None = None
     aggregation: bool | None = None
     aggregation_api_base_url: str | None = None
     aggregation_time_zone: str = DEFAULT_ZONE
     aggregation_minutes: int = 60
     aggregation_timeout_seconds: int = 900
     aggregation_memory_mb: int = 1769
-    aggregation_concurrency: int = 10
+    aggregation_concurrency: int | None = None
     aggregation_retry_seconds: int = DEFAULT_RETRY_SECONDS
     company_table_name: str | None = None
     points_table_name: str | None = None
     monitoring: str = "full"
     coverage_alarm_percent: int = 99
-    sender_alarm_ms: int = 2000
+    sender_alarm_ms: int | None = None
     collector_alarm_ms: int = 3000
     api_alarm_ms: int = 1000
     write_alarm_ms: int = 100
     alarm_email: str | None = None
     log_retention_days: int = 30
     log_level: str = "info"
+    platform_reports: bool = False
     tracing: bool = False
     architecture: str = "arm64"
 
@@ -104,6 +107,10 @@ class Settings:
         if self.production and self.mock_api == "http":
             raise ConfigurationError(
                 "context mock_api", "http has no API keys, which profile=production asks for; leave it at rest"
+            )
+        if self.nat_per_zone and not self.production:
+            raise ConfigurationError(
+                "context nat_per_zone", "needs profile=production; without it there is neither a VPC nor a NAT"
             )
         if self.warm_writes is not None and self.capacity != "on_demand":
             raise ConfigurationError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from constructs import Construct
 
-from kizami.aws.costs.capacity import slots_a_second
+from kizami.aws.costs.capacity import slots_a_second, warm_writes
 from kizami.cdk.foundation import Foundation
 from kizami.cdk.parts.tables import capacity_for, make_passing_table, make_table
 
@@ -14,7 +14,8 @@ class Storage(Construct):
 
     def __init__(self, scope: Construct, id: str, foundation: Foundation) -> None:
         super().__init__(scope, id)
-        settings, slots = foundation.settings, slots_a_second(foundation.targets)
+        settings, writes = foundation.settings, slots_a_second(foundation.targets)  # one item a slot
+        is_on_demand = settings.capacity == "on_demand"
         kept = [metric.interval_seconds for metric in foundation.kept]
         self.table = make_table(
             self,
@@ -23,8 +24,8 @@ class Storage(Construct):
             settings.table_name,
             "metricName",
             "slotTime",
-            capacity=capacity_for(settings, slots, kept),
-            warm_writes=settings.warm_writes,
+            capacity=capacity_for(settings, writes, kept),
+            warm_writes=(settings.warm_writes or warm_writes(writes)) if is_on_demand else None,
             expiring=True,
         )
 

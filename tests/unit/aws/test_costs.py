@@ -165,6 +165,15 @@ def test_production_adds_the_network_with_its_address_the_keys_and_the_secret() 
     assert all(each.apart for each in added)
 
 
+def test_a_nat_gateway_in_each_zone_is_counted_where_there_is_a_network() -> None:
+    def added(*arguments: str) -> float:
+        parts = json.loads(run("--json", "--production", *arguments)[1])["parts"]
+        return float(sum(each["dollars"] for each in parts if each["service"] == "Production"))
+
+    assert added("--nat-per-zone") - added() == pytest.approx(720 * (0.045 + 0.005))
+    assert run("--nat-per-zone")[0] == 2
+
+
 def test_the_least_monitoring_is_alarms_alone() -> None:
     def fixed(monitoring: str) -> list[str]:
         parts = estimate(Deployment([5], monitoring=monitoring))

@@ -14,11 +14,11 @@ from kizami.aws.costs.deployment import MONTH_MINUTES, MONTH_SECONDS, RUNS_OF_RE
 from kizami.aws.costs.prices import HOURS, PRICES, Price
 
 # By monitoring: of the template, which tests/infra/test_costs_match.py holds them to.
-ALARMS = {"full": 11, "minimal": 6}
+ALARMS = {"full": 13, "minimal": 8}
 METRICS = {"full": 6, "minimal": 0}
 DASHBOARDS = {"full": 1, "minimal": 0}
 AGGREGATION_ALARMS, AGGREGATION_METRICS = 5, {"full": 2, "minimal": 1}
-KEYS = 3
+KEYS, ZONES = 3, 2
 SECRET_READS = 30 * 24 * 12  # a month: each is kept for five minutes
 
 
@@ -148,9 +148,10 @@ def _production(deployment: Deployment) -> list[Part]:
     if not deployment.production:
         return []
     gigabytes = deployment.slots * given.REQUEST_BYTES / 1e9
+    gateways = ZONES if deployment.nat_per_zone else 1
     return [
-        Part("Production", "hours of the NAT gateway", HOURS, PRICES["nat_hour"], apart=True),
-        Part("Production", "hours of its address", HOURS, PRICES["address_hour"], apart=True),
+        Part("Production", "hours of NAT gateways", HOURS * gateways, PRICES["nat_hour"], apart=True),
+        Part("Production", "hours of their addresses", HOURS * gateways, PRICES["address_hour"], apart=True),
         Part("Production", "GB through it", gigabytes, PRICES["nat_gb"], apart=True),
         Part("Production", "customer-managed keys", KEYS, PRICES["key"], apart=True),
         Part("Production", "secrets of the mock API", int(deployment.has_mock), PRICES["secret"], apart=True),

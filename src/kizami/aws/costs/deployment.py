@@ -31,6 +31,7 @@ class Deployment:
     mock: str | None = None  # rest, http; None for an API of one's own
     configured: bool = False  # by a kizami.toml, with which no mock API is deployed
     production: bool = False
+    nat_per_zone: bool = False
     aggregation: bool = False
     monitoring: str = "full"
     capacity: str = "on_demand"

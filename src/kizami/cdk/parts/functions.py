@@ -18,7 +18,7 @@ from kizami.aws.alerts.failure_notes import FAILURES_PARTITION
 from kizami.cdk.foundation import Foundation
 from kizami.cdk.parts.findings import acknowledge
 from kizami.cdk.parts.package import require_packaged
-from kizami.cdk.settings import MEMORY_MB
+from kizami.cdk.settings import MEMORY_MB, Settings
 
 RUNTIME = lambda_.Runtime.PYTHON_3_14
 RETENTION = {
@@ -36,7 +36,7 @@ APPLICATION_LOG = {
     "info": lambda_.ApplicationLogLevel.INFO,
     "warn": lambda_.ApplicationLogLevel.WARN,
 }
-# Lambda's own three lines an invocation say what its metrics say; of what fails it still tells.
+# Lambda's own lines say mostly what its metrics say; it still reports failures. Only reports say the memory used.
 SYSTEM_LOG = {
     "debug": lambda_.SystemLogLevel.DEBUG,
     "info": lambda_.SystemLogLevel.WARN,
@@ -108,7 +108,7 @@ def make_function(
         log_group=log_group,
         logging_format=lambda_.LoggingFormat.JSON,
         application_log_level_v2=APPLICATION_LOG[level],
-        system_log_level_v2=SYSTEM_LOG[level],
+        system_log_level_v2=_system_log(settings, level),
         vpc=network.vpc if network else None,
         security_groups=[network.security_group] if network else None,
         tracing=lambda_.Tracing.ACTIVE if settings.tracing else lambda_.Tracing.DISABLED,
@@ -119,6 +119,11 @@ def make_function(
     if network:
         _allow_network(function, role)
     return function
+
+
+def _system_log(settings: Settings, level: str) -> lambda_.SystemLogLevel:
+    is_reported = settings.platform_reports and level != "debug"  # which reports by itself
+    return lambda_.SystemLogLevel.INFO if is_reported else SYSTEM_LOG[level]
 
 
 def _allow_network(function: lambda_.Function, role: iam.Role) -> None:

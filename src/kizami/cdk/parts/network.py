@@ -12,14 +12,20 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 HTTPS = 443
+ZONES = 2
 
 
 class Network(Construct):
-    """Two zones, one way out (NAT), DynamoDB without leaving AWS; out only on ports that are used."""
+    """Two zones, one NAT gateway or one in each, DynamoDB without leaving AWS; out only on ports that are used."""
 
-    def __init__(self, scope: Construct, id: str, reached_urls: Iterable[str], log_key: kms.IKey) -> None:
+    def __init__(
+        self, scope: Construct, id: str, reached_urls: Iterable[str], log_key: kms.IKey, nat_per_zone: bool
+    ) -> None:
         super().__init__(scope, id)
-        self.vpc = ec2.Vpc(self, "Vpc", max_azs=2, nat_gateways=1, restrict_default_security_group=False)
+        nat_gateways = ZONES if nat_per_zone else 1
+        self.vpc = ec2.Vpc(
+            self, "Vpc", max_azs=ZONES, nat_gateways=nat_gateways, restrict_default_security_group=False
+        )
         self.vpc.add_gateway_endpoint("DynamoDb", service=ec2.GatewayVpcEndpointAwsService.DYNAMODB)
         self._log_flows(log_key)
         self.security_group = ec2.SecurityGroup(
@@ -36,7 +42,12 @@ class Network(Construct):
             encryption_key=log_key,
             removal_policy=RemovalPolicy.DESTROY,
         )
-        self.vpc.add_flow_log("FlowLog", destination=ec2.FlowLogDestination.to_cloud_watch_logs(group))
+        # Accepted flows are the polls themselves, which the Collector logs; their records would cost more than it.
+        self.vpc.add_flow_log(
+            "FlowLog",
+            destination=ec2.FlowLogDestination.to_cloud_watch_logs(group),
+            traffic_type=ec2.FlowLogTrafficType.REJECT,
+        )
 
 
 def _port(url: str) -> int:

@@ -9,7 +9,7 @@ from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
-from kizami.aws.costs.capacity import USED_PERCENT, provisioned_reads, provisioned_writes
+from kizami.aws.costs.capacity import MOST_WRITES, USED_PERCENT, provisioned_reads, provisioned_writes
 from kizami.cdk.foundation import Foundation
 from kizami.cdk.parts.findings import acknowledge
 from kizami.cdk.settings import Settings
@@ -19,7 +19,6 @@ KEPT = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
 EXPIRES_AT = "expiresAt"  # seconds since 1970, of items that are to go
 
 MOST_OF_LEAST = 4  # how far an autoscaled table may grow
-MOST_UNITS = 40_000  # what an account's tables have at most, unless it has asked for more
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +30,16 @@ class Capacity:
     grows: bool = False
 
 
-def capacity_for(settings: Settings, slots_a_second: float, kept_intervals: Sequence[int] = ()) -> Capacity | None:
-    """What the table of so many records a second is given; None on demand.
+def capacity_for(
+    settings: Settings, writes_a_second: float, kept_intervals: Sequence[int] = ()
+) -> Capacity | None:
+    """What a table of so many writes a second is given; None on demand.
 
     Records that are not kept for ever, of metrics of these intervals, are read once more for their totals.
     """
     if settings.capacity == "on_demand":
         return None
-    writes = settings.write_capacity or provisioned_writes(slots_a_second)
+    writes = settings.write_capacity or provisioned_writes(writes_a_second)
     reads = settings.read_capacity + provisioned_reads(kept_intervals)
     return Capacity(writes, reads, settings.capacity == "autoscaled")
 
@@ -105,7 +106,7 @@ def _let_grow(table: dynamodb.Table, least: Capacity) -> None:
         (table.auto_scale_write_capacity, least.writes),
         (table.auto_scale_read_capacity, least.reads),
     ):
-        most = max(units, min(units * MOST_OF_LEAST, MOST_UNITS))
+        most = max(units, min(units * MOST_OF_LEAST, MOST_WRITES))
         scaling = scale(min_capacity=units, max_capacity=most)
         scaling.scale_on_utilization(target_utilization_percent=USED_PERCENT)
 

@@ -33,6 +33,7 @@ _COLUMNS = (
 @click.option("--targets", type=click.IntRange(1, 1_000_000), help="So many targets, instead of those configured.")
 @click.option("--interval", default="5s", show_default=True, help="How often each of --targets is polled.")
 @click.option("--production", is_flag=True, help="With the parts that the production profile adds.")
+@click.option("--nat-per-zone", is_flag=True, help="With nat_per_zone=true in the deployment's context.")
 @click.option("--aggregation", is_flag=True, help="With the queue and the alarms of the aggregation.")
 @click.option("--mock", type=click.Choice(["rest", "http"]), help="With the mock API, as mock_api in the context.")
 @click.option(
@@ -65,6 +66,7 @@ def command(
     targets: int | None,
     interval: str,
     production: bool,
+    nat_per_zone: bool,
     aggregation: bool,
     mock: str | None,
     monitoring: str,
@@ -80,12 +82,15 @@ def command(
     Without --targets and without a kizami.toml it is one target, the mock API, every 5 seconds. The last column
     is the estimate of the original design, from which kizami was made, for that one target.
     """
+    if nat_per_zone and not production:
+        raise click.UsageError("--nat-per-zone needs --production, which adds the network.")
     polled = _what_is_polled(targets, interval, mock, config)
     deployment = Deployment(
         polled.intervals,
         mock=polled.mock,
         configured=polled.configured,
         production=production,
+        nat_per_zone=nat_per_zone,
         aggregation=aggregation,
         monitoring=monitoring,
         capacity=capacity,
