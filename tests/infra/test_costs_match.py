@@ -22,6 +22,8 @@ from samples.written_tables import DOCS, table_after
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED_METRICS = 4  # by the reconciler, in its log line
+# A decision whose amounts are those of a dated simulation.
+SIMULATED = re.compile(r"^## Hosts that hang on AWS .*?^## ", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("monitoring", ["full", "minimal"])
@@ -175,7 +177,7 @@ def test_the_documents_say_what_the_estimate_says() -> None:
 
 @pytest.mark.parametrize("document", ["README.md", "README.ja.md", *sorted(p.name for p in DOCS.glob("*.md"))])
 def test_no_document_names_an_amount_that_the_estimate_does_not(document: str) -> None:
-    text = read(document) if document.startswith("README") else read(f"docs/{document}")
+    text = SIMULATED.sub("", read(document) if document.startswith("README") else read(f"docs/{document}"))
     written = set(re.findall(r"\$(\d+(?:,\d+)*(?:\.\d+)?)", text)) | set(re.findall(r"([\d.,]+) ドル", text))
     seeds = parts(1, "rest")
     shown = [amount for part in seeds for amount in (part.dollars, part.dollars_after_free)]
