@@ -105,7 +105,7 @@ RANGES = {
     "across hours": (START + timedelta(minutes=50), START + timedelta(minutes=130)),
     "open": (LONG_AFTER, NOW),
     "a minute": (NOW - timedelta(seconds=60), NOW),
-    "half seconds": (START + timedelta(seconds=2.5), START + timedelta(seconds=777.25)),
+    "half seconds": (START + timedelta(seconds=59.5), START + timedelta(seconds=777.25)),
     "before all": (START - DAY, START),
     "between": (START + DAY, START + 2 * DAY),
     "nothing": (START + HOUR, START + HOUR),

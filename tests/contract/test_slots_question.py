@@ -276,6 +276,10 @@ class TestRuns:
         assert installation.slots({"brief": edges}, Runs()) == {}
         assert installation.slots({"brief": edges}, Each()) == {}
         assert list(installation.slots({"brief": edges}, Records())) == []
+        installation.move_to(START + timedelta(days=200))  # totals are kept no more, too
+        installation.expire()
+        assert installation.slots({"brief": edges}, Runs()) == {}
+        assert ask(installation, edges, EVERY_VALUE, "brief") == [SlotBucket(START)]
 
     @on_kinds(Ability.RECONFIGURE)
     def test_slots_of_a_former_interval_are_passed_over(self, installation: Installation) -> None:
@@ -294,6 +298,8 @@ class TestRuns:
         assert ask(installation, (start, start + 6 * MINUTE), Runs()) == [
             SlotRun(start + 5 * MINUTE, start + 6 * MINUTE, 4, MISSING)
         ]
+        quarter_minutes = [SlotRun(at(0), at(120), 40, STORED), SlotRun(at(123), at(720), 199, STORED)]
+        assert ask(installation, (at(0), at(720)), Runs(frozenset({STORED}))) == quarter_minutes
         assert ask(installation, (at(0), at(720)), Buckets()) == [SlotBucket(at(0), 718)]
         assert len(ask(installation, (at(0), at(720)), Each())) == 718
         assert len(slots_of_records(installation, (at(0), start + 6 * MINUTE))) == 738
@@ -365,14 +371,30 @@ class TestEach:
         installation.store("calls", at(3), 1)
         installation.ask("calls", [at(1)])
         installation.ask("orders", [at(2, ORDERS)])
-        found = installation.slots({"calls": EVER, "orders": EVER, "nobody": EVER}, Each(frozenset({PENDING})))
+        since_ever = EARLIEST, START + 5 * HOUR  # live messages about later slots may be on their way
+        asked = dict.fromkeys(("calls", "orders", "nobody"), since_ever)
+        found = installation.slots(asked, Each(frozenset({PENDING})))
         assert {name: states_of(slots) for name, slots in found.items()} == {
             "calls": {at(1): PENDING},
             "orders": {at(2, ORDERS): PENDING},
         }
-        assert states_of(ask(installation, EVER, Each())) == {at(1): PENDING, at(3): STORED}
-        assert ask(installation, EVER, Buckets(states=True)) == [SlotBucket(EARLIEST, 1, 1, 0)]
+        assert states_of(ask(installation, since_ever, Each())) == {at(1): PENDING, at(3): STORED}
+        assert ask(installation, since_ever, Buckets(states=True)) == [SlotBucket(EARLIEST, 1, 1, 0)]
+        assert states_of(ask(installation, EVER, Each(frozenset({STORED})))) == {at(3): STORED}
         assert slots_of_records(installation, EVER) == [("calls", at(3))]
+
+    @on_layouts(ORDERS, Ability.KILL, Ability.ASK)
+    def test_ranges_differ_by_metric(self, installation: Installation, layout: Layout) -> None:
+        layout.fill(installation, [(each.name, at(0, each), 1) for each in (CALLS, ORDERS)])
+        for each in (CALLS, ORDERS):
+            installation.kill(each.name, at(2, each))
+            installation.ask(each.name, [at(3, each)])
+        ranges = {"orders": (at(0, ORDERS), at(3, ORDERS)), "calls": (at(3), at(90))}
+        found = installation.slots(ranges, Each())
+        assert {name: states_of(slots) for name, slots in found.items()} == {
+            "orders": {at(0, ORDERS): STORED, at(2, ORDERS): DEAD},
+            "calls": {at(3): PENDING},
+        }
 
     @on_layouts(Ability.DETAILS)
     def test_a_stored_slot_tells_how_it_came_about(self, installation: Installation, layout: Layout) -> None:

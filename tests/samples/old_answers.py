@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import astuple
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 
 from kizami.backend.columns import RecordColumns
@@ -14,6 +14,8 @@ from kizami.backend.targets import KnownTarget
 from kizami.backend.values import DeadLetter, DeadLetterKey, SlotDetails
 from kizami.core.coverage import Span, next_slot
 from kizami.local.backend import LocalBackend
+
+_HALF = timedelta(seconds=0.5)
 
 
 class OverSlots(OldQuestions):
@@ -61,6 +63,7 @@ def old_answers(
         "figures": {name: backend.figures(name, edges) for name in names},
         "stored_between": {name: backend.stored_between(name, edges) for name in names},
         "counts_at": {name: backend.counts_at(name, [*slots, *slots[:2], start]) for name in names},
+        "counts_at between seconds": {name: backend.counts_at(name, [slots[0] - _HALF]) for name in names},
         "records": {name: list(backend.records(name, start, end)) for name in names},
         "record_columns": {
             name: [

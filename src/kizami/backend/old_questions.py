@@ -123,8 +123,7 @@ class OldQuestions(ABC):
         return {name: each.lowest for name, (each,) in found.items() if each.stored}
 
     def missing(self, spans: Mapping[str, Span]) -> dict[str, list[Gap]]:
-        expected = {name: span for name, span in spans.items() if span.expected}
-        found = self.slots(_edges_of(expected), Runs()) if expected else {}
+        found = self.slots(_edges_of(spans), Runs())
         return {name: [Gap(run.start, run.end, run.slots) for run in runs] for name, runs in found.items()}
 
     def slot_details(self, metric: str, start: datetime, end: datetime) -> SlotDetails:

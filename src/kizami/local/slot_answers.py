@@ -126,7 +126,7 @@ class SlotAnswers:
     def _runs(self, asked: Asked, of: frozenset[State]) -> dict[str, list[SlotRun]]:
         known = self._reader.metrics()
         runs: dict[str, list[SlotRun]] = {name: [] for name in asked if name in known}
-        for name, slots in self._each(asked, of - {State.MISSING}).items():
+        for name, slots in self._each(asked, of).items():
             runs[name] += _runs_of(slots, known[name].interval_seconds)
         if State.MISSING in of:
             spans = {name: _span_of(known[name], asked[name]) for name in runs}
