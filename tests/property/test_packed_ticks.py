@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kizami.core.answers.answer import Answer
+from kizami.core.answers.values import Expression
 from kizami.core.bundles import (
     MOST_VALUES,
     Bundle,
@@ -72,12 +73,16 @@ def test_a_later_answer_reads_back(
     assert read_late(write_late(answer)) == answer
 
 
-def test_a_hundred_values_of_fifteen_digits_with_their_times_fit_one_write_unit() -> None:
+def test_a_hundred_values_of_nine_digits_with_their_times_fit_one_write_unit() -> None:
     bundle = bundle_of([1] * 100)
-    full = {place: Answered((10**15 - 1 - place,), place % 10, 60 + place) for place in range(100)}
-    assert len(write_first(400, bundle, full)) < 950
-    short = {place: Answered((1234 + place,), place % 10, 6) for place in range(100)}
-    assert len(write_first(400, bundle, short)) < 350
+
+    def size(value: int, steps: int) -> int:
+        full = {place: Answered((value - place,), place % 10, steps + place) for place in range(100)}
+        return len(write_first(400, bundle, full))
+
+    assert size(1234, 6) < 375
+    assert size(10**9 - 1, 60) < 750, "of 1,024 with the keys and the states"
+    assert size(2**53 - 1, 60) < 1100, "two"
 
 
 @st.composite
@@ -90,9 +95,7 @@ def targets(draw: st.DrawFn) -> list[Target]:
             interval_seconds=interval,
             lag_seconds=interval,
             backfill=backfill,
-            answer=Answer(values=tuple((f"v{place}", f"/{place}") for place in range(values)))
-            if values
-            else Answer(),
+            answer=Answer(values=tuple((f"v{place}", Expression((f"v{place}",))) for place in range(values))),
         )
         for number, (interval, values, backfill) in enumerate(chosen)
     ]

@@ -70,13 +70,18 @@ class Plans:
         now = next((item for item in items if item["slotTime"]["S"] == NOW), None)
         if now is None:
             return []
-        present = Period(now["g"]["S"], _time(now["s"]))
+        present = read_present(now)
         past = [
             Period(item["g"]["S"], _time(item["slotTime"]), _time(item["e"]))
             for item in items
             if item is not now and _time(item["slotTime"]) != present.start
         ]
         return [*sorted(past, key=lambda period: period.start), present]
+
+    @property
+    def present_key(self) -> Fields:
+        """The key of the item that says which plan sends now, for readers that keep former periods in memory."""
+        return _key(PLANS, NOW)
 
     def bundle(self, name: str) -> Bundle | None:
         """Return the bundle of that name, None if it was never registered."""
@@ -120,6 +125,11 @@ class Plans:
             "ExpressionAttributeValues": {":partition": {"S": partition}},
             "ConsistentRead": True,
         }
+
+
+def read_present(item: Fields) -> Period:
+    """Read the item of `Plans.present_key`."""
+    return Period(item["g"]["S"], _time(item["s"]))
 
 
 def _bundle_item(bundle: Bundle) -> Fields:

@@ -5,6 +5,7 @@
     `v`    later answers, one entry a member: the first one stays
     `o`    members that were asked and have not answered yet; `d` given up; `h` not asked, their target is held
     `p`    the item was begun by a message about some of its members only: absent members were never asked
+    `q`    when a backfill last asked for outstanding members, in seconds since 1970
 
 Two writes do everything. `put` creates the item; of two writers one wins and the other receives what is there.
 `add` changes an item that exists, and never a value in it. So the first answer of a slot wins, and repeating
@@ -14,21 +15,23 @@ any write is safe. A value counts more than a state: `o`, `d` and `h` may name a
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import inf
+from typing import Protocol
 
 from kizami.aws.client.json_client import Fields
 from kizami.aws.dynamodb import change_item, change_or_read, execute_statements, get_items, read_items, read_pages
 from kizami.aws.invocation import TimeLeft
 from kizami.core.bundles import Bundle
+from kizami.core.epoch import from_seconds
 from kizami.core.errors import StoreError
 from kizami.core.slots import format_instant, parse_instant, shift
 from kizami.core.ticks import Answers, Tick, fits_first, numbers_of, read_first, read_late, write_first, write_late
 
 PREFIX = "#tick "
-SETTLED = "attribute_not_exists(o) AND attribute_not_exists(p)"
+PERFECT = " AND ".join(f"attribute_not_exists({name})" for name in "opdh")  # every member has answered
 
 _IS_NEW = "attribute_not_exists(metricName)"
 _EXISTS = "attribute_exists(v)"
@@ -50,6 +53,25 @@ class TickFacts:
     def settled(self) -> frozenset[int]:
         """The members that are outstanding no more."""
         return frozenset(self.answers) | self.dead | self.held
+
+
+class TickStore(Protocol):
+    """Where ticks are: packed ones of bundles, or the rows of the original target. StoreError."""
+
+    def record(self, bundle: Bundle, slot: datetime, facts: TickFacts, late_ms: int = 0) -> None:
+        """Write what a delivery found out; the first answer of a slot stays."""
+
+    def read(self, bundle: Bundle, start: datetime, end: datetime, *, consistent: bool = True) -> Iterator[Tick]:
+        """Return the ticks of slots in [start, end), oldest first."""
+
+    def count_perfect(self, bundle: Bundle, start: datetime, end: datetime) -> int:
+        """Count the ticks of [start, end) that every member answered; some with a former state may be left out."""
+
+    def at(self, slots: Iterable[tuple[Bundle, datetime]]) -> dict[tuple[str, datetime], Tick]:
+        """Return single ticks of many bundles, by bundle and slot: those that exist."""
+
+    def newest(self, bundle: Bundle, until: datetime, limit: int) -> list[Tick]:
+        """Return the newest ticks whose slots begin by `until`, newest first."""
 
 
 class Ticks:
@@ -93,6 +115,34 @@ class Ticks:
                 return False
         return True
 
+    def ask_again(self, bundle: Bundle, slot: datetime, places: Collection[int], now: datetime) -> None:
+        """Note that a backfill asks for these members: within the grace they are pending, and not dead."""
+        asked, at = _set(frozenset(places)), {"N": str(int(now.timestamp()))}
+        change: Fields = {
+            "TableName": self._table,
+            "Key": _key(bundle, slot),
+            "UpdateExpression": "SET q = :now ADD o :asked DELETE d :asked",
+            "ConditionExpression": _EXISTS,
+            "ExpressionAttributeValues": {":asked": asked, ":now": at},
+        }
+        new = {**_empty(bundle, slot), "o": asked, "p": {"BOOL": True}, "q": at}
+        put: Fields = {"TableName": self._table, "Item": new, "ConditionExpression": _IS_NEW}
+        for _ in range(_TRIES):
+            if change_item(self._time_left, "UpdateItem", change) or change_item(self._time_left, "PutItem", put):
+                return
+        raise StoreError(f"the tick {format_instant(slot)} of bundle {bundle.name} is deleted again and again")
+
+    def forget_dead(self, bundle: Bundle, slot: datetime, places: Collection[int]) -> None:
+        """Note that these members are given up no more: somebody removed their dead letters."""
+        change: Fields = {
+            "TableName": self._table,
+            "Key": _key(bundle, slot),
+            "UpdateExpression": "DELETE d :places",
+            "ConditionExpression": _EXISTS,
+            "ExpressionAttributeValues": {":places": _set(frozenset(places))},
+        }
+        change_item(self._time_left, "UpdateItem", change)
+
     def read(self, bundle: Bundle, start: datetime, end: datetime, *, consistent: bool = True) -> Iterator[Tick]:
         """Return the ticks of slots in [start, end), oldest first."""
         for item in self.items(bundle, start, end, consistent=consistent):
@@ -105,14 +155,14 @@ class Ticks:
         if start < end:
             yield from read_items(self._time_left, self._query(bundle, start, end, ConsistentRead=consistent))
 
-    def count_settled(self, bundle: Bundle, start: datetime, end: datetime) -> int:
-        """Count the ticks of [start, end) in which nothing is outstanding; DynamoDB sends none of them.
+    def count_perfect(self, bundle: Bundle, start: datetime, end: datetime) -> int:
+        """Count the ticks of [start, end) that every member answered; DynamoDB sends none of them.
 
-        A tick that was begun for some members only does not count: it says nothing of the others.
+        A tick that still names a state of a member does not count, even if the member has answered since.
         """
         if start >= end:
             return 0
-        whole = self._query(bundle, start, end, Select="COUNT", FilterExpression=SETTLED)
+        whole = self._query(bundle, start, end, Select="COUNT", FilterExpression=PERFECT)
         return sum(page["Count"] for page in read_pages(self._time_left, "Query", whole))
 
     def at(self, slots: Iterable[tuple[Bundle, datetime]]) -> dict[tuple[str, datetime], Tick]:
@@ -144,11 +194,12 @@ class Ticks:
 
     def delete(self, items: Sequence[Fields]) -> list[bool]:
         """Delete these items as they were read; return False for each that has changed since, which stays."""
-        statement = f'DELETE FROM "{self._table}" WHERE metricName = ? AND slotTime = ? AND a = ? AND v = ?'
-        statements = [
-            {"Statement": statement, "Parameters": [item[name] for name in ("metricName", "slotTime", "a", "v")]}
-            for item in items
-        ]
+        compared = ("metricName", "slotTime", "a", "v", "o", "d", "h")
+        statements = []
+        for item in items:
+            where = " AND ".join(f"{name} = ?" if name in item else f"{name} IS MISSING" for name in compared)
+            values = [item[name] for name in compared if name in item]
+            statements.append({"Statement": f'DELETE FROM "{self._table}" WHERE {where}', "Parameters": values})
         codes = execute_statements(self._time_left, statements)
         for code in codes:
             if code not in ("", "ConditionalCheckFailed"):
@@ -176,7 +227,8 @@ def read_tick(item: Fields, bundle: Bundle) -> Tick:
         place = item.get("slotTime", {}).get("S")
         raise StoreError(f"the tick {place} of bundle {bundle.name} cannot be read: {error}") from None
     outstanding, dead, held = (frozenset(map(int, item.get(name, {}).get("NS", ()))) for name in "odh")
-    return Tick(slot, late | first, late_ms, outstanding, dead, held)
+    asked = from_seconds(int(item["q"]["N"])) if "q" in item else None
+    return Tick(slot, late | first, late_ms, outstanding, dead, held, asked, "p" in item)
 
 
 def without_values(facts: TickFacts, tick: Tick) -> TickFacts:
@@ -227,6 +279,11 @@ def _states(facts: TickFacts) -> tuple[tuple[str, frozenset[int]], ...]:
 
 def _key(bundle: Bundle, slot: datetime) -> Fields:
     return {"metricName": {"S": PREFIX + bundle.name}, "slotTime": {"S": format_instant(slot)}}
+
+
+def _empty(bundle: Bundle, slot: datetime) -> Fields:
+    """A tick without answers."""
+    return {**_key(bundle, slot), "a": _binary(write_first(0, bundle, {})), "v": {"M": {}}}
 
 
 def _binary(data: bytes) -> dict[str, object]:

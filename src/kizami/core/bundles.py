@@ -19,6 +19,7 @@ from kizami.core.targets.target import Target
 
 MOST_VALUES = 100  # of a bundle, so that a tick stays within one write unit of DynamoDB
 MINUTE = 60
+ROWS = "rows"  # stands for a plan where the original target is handled like a bundle
 _PLAN_LETTERS = 8
 
 _Timing = tuple[int, int, bool]
@@ -45,6 +46,11 @@ class Bundle:
     members: tuple[BundleMember, ...]
 
     @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of its members, in their places."""
+        return tuple(member.name for member in self.members)
+
+    @cached_property
     def places(self) -> dict[str, int]:
         """The place of each member by its name."""
         return {member.name: place for place, member in enumerate(self.members)}
@@ -58,6 +64,11 @@ class Bundle:
     def plan(self) -> str:
         """The name of its plan."""
         return self.name.partition(".")[0]
+
+    @property
+    def is_rows(self) -> bool:
+        """Return True for the original target, whose ticks are rows of the table."""
+        return self.plan == ROWS
 
     def due(self, slot: datetime) -> datetime:
         """The tick at which a slot is due, which times of answers are counted from."""
@@ -103,6 +114,13 @@ def make_plan(targets: Iterable[Target]) -> BundlePlan:
         for number, (timing, offset, members) in enumerate(parts)
     )
     return BundlePlan(name, tuple(bundles))
+
+
+def row_bundle(target: Target) -> Bundle:
+    """Return the original target as a bundle of one, whose ticks are rows of the table."""
+    member = BundleMember(target.name, target.answer.decimals, target.metrics)
+    timing = target.interval_seconds, target.lag_seconds, target.backfill
+    return Bundle(f"{ROWS}.{target.name}", *timing, 0, (member,))
 
 
 def _cut(members: Iterable[BundleMember]) -> Iterator[_Members]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from kizami.core.bundles import Bundle
 from kizami.core.packing import read_number, write_number
@@ -58,6 +59,8 @@ class Tick:
     outstanding: frozenset[int] = frozenset()  # asked, and not answered yet
     dead: frozenset[int] = frozenset()  # given up
     held: frozenset[int] = frozenset()  # not asked, because the target is held
+    asked: datetime | None = None  # when a backfill last asked for its outstanding members
+    is_partial: bool = False  # it was begun for some members only: the others were never asked
 
     def missing(self, places: Collection[int]) -> frozenset[int]:
         """Return those of the places that have no value, are not given up and not held."""
@@ -91,8 +94,16 @@ def write_first(late_ms: int, bundle: Bundle, answers: Answers) -> bytes:
     return b"".join(parts)
 
 
-def read_first(data: bytes, bundle: Bundle) -> tuple[int, dict[int, Answered]]:
-    """Read the lateness and the first answers; ValueError if they are not of this bundle."""
+class FirstHead(NamedTuple):
+    """The head of first answers: lateness of the request, the bits of those that answered, where numbers begin."""
+
+    late_ms: int
+    bits: int
+    at: int
+
+
+def read_head(data: bytes, bundle: Bundle) -> FirstHead:
+    """Read the head of first answers; ValueError if they are not of this bundle."""
     if data[0] != _VERSION:
         raise ValueError(f"a tick of version {data[0]}, which this version cannot read")
     late_ms, at = read_number(data, 1)
@@ -100,7 +111,12 @@ def read_first(data: bytes, bundle: Bundle) -> tuple[int, dict[int, Answered]]:
     if size != len(bundle.members):
         raise ValueError(f"a tick of {size} members, not {len(bundle.members)}")
     end = at + (size + 7) // 8
-    bits, at = int.from_bytes(data[at:end], "little"), end
+    return FirstHead(late_ms, int.from_bytes(data[at:end], "little"), end)
+
+
+def read_first(data: bytes, bundle: Bundle) -> tuple[int, dict[int, Answered]]:
+    """Read the lateness and the first answers; ValueError if they are not of this bundle."""
+    late_ms, bits, at = read_head(data, bundle)
     answers = {}
     for place in places_of(bits):
         numbers = []
