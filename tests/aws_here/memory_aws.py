@@ -96,6 +96,7 @@ class MemoryMessage:
     body: str
     attributes: Fields = field(default_factory=dict)
     receives: int = 0
+    delay: int = 0  # that was asked for, in seconds
 
 
 class MemoryAws:
@@ -154,7 +155,8 @@ class MemoryAws:
         for entry in entries:
             assert 0 <= entry["DelaySeconds"] <= MOST_DELAY
             assert len(entry.get("MessageAttributes", {})) <= MOST_ATTRIBUTES
-            queue.append(MemoryMessage(entry["MessageBody"], entry.get("MessageAttributes", {})))
+            attributes = entry.get("MessageAttributes", {})
+            queue.append(MemoryMessage(entry["MessageBody"], attributes, delay=entry["DelaySeconds"]))
         return {"Successful": [{"Id": entry["Id"], "MessageId": entry["Id"]} for entry in entries], "Failed": []}
 
     def _depth(self, request: Fields) -> Fields:

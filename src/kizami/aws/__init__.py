@@ -19,6 +19,13 @@ invocation (how much time is left). store/ is what is kept, client/ the calls. k
 Configured targets are kept in ticks (the answers of a bundle to one slot time), as plans say (the members of
 bundles, and which plan sends a minute); both stand on dynamodb (calls, pages, batches). Ticks of closed hours are
 sealed: sealing moves their values into sealed (spans of metrics, summaries of bundles, figures of days).
+A delivery of configured targets:
+
+    collect   a delivery in its order: what is asked, written, sent back; files has the packaged configuration
+    admission which members are asked, by the states of their targets, which blocks keeps
+    asking    one slot asked of its API; ask_many: many side by side
+    returns   what goes back: messages for the retry lane, dead letters
+
 How far each bundle was looked at and sealed is in marks: reconcile looks at what is due, and asks for what is
 missing.
 

@@ -17,6 +17,7 @@ from kizami.core.targets.target import DEFAULT_TIMEOUT_SECONDS, Target
 
 if TYPE_CHECKING:
     from kizami.aws.bundles.files import PackagedBundles
+    from kizami.aws.files import PackagedTargets
 
 Environment = Mapping[str, str]
 DEFAULT_ATTEMPTS = 5
@@ -59,6 +60,37 @@ class BundleSettings:
     def queue_of(self, source: str) -> str:
         """The queue that a delivery of that source goes back to."""
         return self.backfill_url if source == queue_name(self.backfill_url) else self.queue_url
+
+
+@dataclass(frozen=True, slots=True)
+class QueueUrls:
+    """The queues of configured targets; a small plan has one queue for all lanes."""
+
+    live: str
+    retry: str
+    backfill: str
+    dead_letters: str | None = None
+
+
+def queue_urls(environment: Environment) -> QueueUrls:
+    """Read `QUEUE_URL`, `KIZAMI_RETRY_QUEUE_URL`, `KIZAMI_BACKFILL_QUEUE_URL`, `KIZAMI_DEAD_LETTER_QUEUE_URL`."""
+    dead_letters = "KIZAMI_DEAD_LETTER_QUEUE_URL"
+    return QueueUrls(
+        require_queue_url(environment),
+        require_queue_url(environment, "KIZAMI_RETRY_QUEUE_URL"),
+        require_queue_url(environment, "KIZAMI_BACKFILL_QUEUE_URL"),
+        require_queue_url(environment, dead_letters) if environment.get(dead_letters) else None,
+    )
+
+
+def find_packaged(environment: Environment) -> PackagedTargets | None:
+    """Return the targets that were deployed with the function; None for the original target."""
+    name = environment.get("KIZAMI_BUNDLES")
+    if not name:
+        return None
+    from kizami.aws.files import packaged_targets  # the original target never needs it
+
+    return packaged_targets(os.path.join(environment.get("LAMBDA_TASK_ROOT", ""), name))
 
 
 def bundle_settings(environment: Environment) -> BundleSettings | None:
