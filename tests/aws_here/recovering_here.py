@@ -41,6 +41,25 @@ def all_answer(slot: datetime, places: frozenset[int]) -> TickFacts | None:
     return TickFacts({place: Answered((7,), 0, 9) for place in places})
 
 
+def without(*places: int) -> Facts:
+    """Live deliveries in which these members stay outstanding."""
+
+    def facts(slot: datetime, every: frozenset[int]) -> TickFacts:
+        answers = dict.fromkeys(every - set(places), Answered((7,), 0, 9))
+        return TickFacts(answers, outstanding=frozenset(places))
+
+    return facts
+
+
+def holding(place: int) -> Facts:
+    """Live deliveries that leave a member out because its target is held."""
+
+    def facts(slot: datetime, every: frozenset[int]) -> TickFacts:
+        return TickFacts(dict.fromkeys(every - {place}, Answered((7,), 0, 9)), held=frozenset({place}))
+
+    return facts
+
+
 @dataclass
 class Recovering:
     """A deployment and its clock."""
@@ -117,6 +136,10 @@ class Recovering:
                     marks.note_late(bundle.name, slot, self.now)
                     ticks.record(bundle, slot, found)
         return slots
+
+    def place(self, name: str) -> int:
+        """The place of a member of the bundle."""
+        return self.bundle.places[name]
 
     def named(self, name: str) -> Bundle:
         found = Plans(TABLE).bundle(name)

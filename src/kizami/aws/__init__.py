@@ -26,8 +26,14 @@ A delivery of configured targets:
     asking    one slot asked of its API; ask_many: many side by side
     returns   what goes back: messages for the retry lane, dead letters
 
-How far each bundle was looked at and sealed is in marks: reconcile looks at what is due, and asks for what is
-missing.
+How far each bundle was looked at and sealed is in marks: reconcile goes through bundle_list, looks at what is due,
+and asks for what is missing.
+
+The question about slots is answered by slot_answers (newest_slots, record_pieces: two views that go step by step):
+
+    ownership     which bundle holds which slots of a metric; looks: what of them must be read, by their marks
+    reading       the requests, ticks before sealed items; rows are the ticks of the original target
+    slot_sources  states and values of slots, united from what was read
 
 With more targets than one, bundles/: one message for many of them, made by sender, taken apart by collector, and
 looked after by reconciler.

@@ -18,51 +18,46 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
-from itertools import pairwise
 from math import inf
 from typing import Any
 from zlib import crc32
 
 from kizami.aws.blocks import Blocks
+from kizami.aws.bundle_list import BundleList, ListedBundle
 from kizami.aws.client import machine
 from kizami.aws.files import PackagedTargets
 from kizami.aws.history.keeping import KeptMetric, hour_of, kept_metrics
 from kizami.aws.invocation import TimeLeft
-from kizami.aws.marks import KnownMarks, Marks
-from kizami.aws.plans import Plans
+from kizami.aws.marks import Marks
 from kizami.aws.returns import Failed, Returns
 from kizami.aws.rows import RowTicks
+from kizami.aws.sealed import SealedItems
 from kizami.aws.settings import QueueUrls
 from kizami.aws.store.sqs_queue import QueueEntry, SqsQueue
 from kizami.aws.ticks import TickFacts, Ticks, TickStore
-from kizami.core.bundles import MINUTE, Bundle, BundlePlan, Period, row_bundle
+from kizami.core.bundles import Bundle
 from kizami.core.coverage import Span
-from kizami.core.epoch import EPOCH
+from kizami.core.epoch import EPOCH, from_seconds, to_seconds
 from kizami.core.errors import KizamiError, QueueError, StoreError
 from kizami.core.holding import TargetState, is_over, note_recovered
 from kizami.core.messages import write_bundle
 from kizami.core.recovery import (
     GRACE_SECONDS,
     MOST_ROUNDS,
-    LiveRange,
     LookedAfter,
     Mark,
     Recovered,
     TickRun,
     find_runs,
     fit_runs,
-    horizon,
-    is_finished,
     lacking_slots,
     leave_expired,
-    live_ranges,
     missing_values,
     next_look,
     put_runs,
     read_again,
     reopen,
     runs_to_read,
-    slots_between_plans,
 )
 from kizami.core.retries import Retry
 from kizami.core.rounds import (
@@ -76,6 +71,7 @@ from kizami.core.rounds import (
     plan_recovery,
 )
 from kizami.core.slots import format_instant, shift, slots_between
+from kizami.core.summaries import Absence
 from kizami.core.targets.target import Target
 from kizami.core.ticks import Tick
 
@@ -85,8 +81,6 @@ READ_AT_ONCE = 120  # slots; of more, halves are counted first
 MOST_READ = 1440  # slots, where no tick is perfect
 
 log = logging.getLogger(__name__)
-
-_PLANS: dict[str, BundlePlan] = {}  # former plans never change
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +94,6 @@ class RecoverySettings:
     period_seconds: int = 300
     look_back_seconds: int = 3 * 3600  # for which completeness is reported
     spread_seconds: int = 0  # over which old slots are spread, where they share the live queue
-
-
-@dataclass(slots=True)
-class _Work:
-    """A bundle that is looked after."""
-
-    bundle: Bundle
-    live: Sequence[LiveRange]
-    mark: Mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,93 +115,44 @@ class Recovery:
         self._settings = settings
         self._time_left = time_left
         self._shard, self._shards = shard, shards
-        self._periods: list[Period] = []
         self._marks = Marks(settings.table, time_left)
         self._blocks = Blocks(settings.table, time_left)
-        self._plans = Plans(settings.table, time_left)
+        self._bundles = BundleList(
+            settings.table, settings.targets, settings.rows, settings.look_back_seconds, time_left
+        )
         self._ticks = Ticks(settings.table, time_left)
         self._rows = RowTicks(settings.table, time_left)
+        self._sealed = SealedItems(settings.table, time_left)
         self._queue = SqsQueue(settings.urls.backfill, time_left)
         self._returns = Returns(settings.urls, time_left)
 
     def run(self, now: datetime) -> Recovered:
         """Look after the bundles of this shard. StoreError if not one of them could be examined."""
-        known = self._marks.all()
-        self._periods = self._plans.periods() if self._settings.targets else []
+        self._bundles.read(now)
         states = self._blocks.all() if self._settings.targets else {}
-        works = {work.bundle.name: work for work in self._works(known, now)}
-        self._release(works, known, states, now)
+        self._release(states, now)
         held = {name: state.kept_from or EPOCH for name, state in states.items() if state.is_held}
-        sharing = sum(bool(work.mark.open_runs) for work in works.values())
+        sharing = sum(bool(each.mark.open_runs) for each in self._bundles.all)
         moment = _Moment(now, held, self._waiting(), sharing)
-        mine = [work for work in works.values() if _shard_of(work.bundle, self._shards) == self._shard]
-        mine.sort(key=lambda work: work.mark.seen_until)
-        call = machine.map_in_threads(lambda work: self._examine(work, moment), mine, min(AT_ONCE, len(mine) or 1))
+        mine = [each for each in self._bundles.all if _shard_of(each.bundle, self._shards) == self._shard]
+        mine.sort(key=lambda each: each.mark.seen_until)
+        call = machine.map_in_threads(lambda each: self._examine(each, moment), mine, min(AT_ONCE, len(mine) or 1))
         found = Recovered(list(call))
         if mine and not found.examined:
             raise StoreError("not one bundle could be examined")
         if len(found.examined) < len(mine):
             counts = {"examined": len(found.examined), "bundles": len(mine)}
             log.warning("bundles left to the next run", extra={"event": "reconcile.cut", **counts})
-        if self._shard == 0:
+        if self._shard == 0 and self._time_left() >= LEAST_SECONDS:
             try:
-                self._forget_finished(known)
+                self._bundles.forget_finished()
             except StoreError as error:
                 log.error("marks not forgotten", extra={"event": "reconcile.failed", "detail": str(error)})
         return found
 
-    # Which bundles there are
-
-    def _works(self, known: KnownMarks, now: datetime) -> Iterator[_Work]:
-        """Every bundle of a plan that is not finished, and those of finished ones in which something is open."""
-        names = {mark.bundle for mark in known.marks.values() if mark.open_runs or mark.late_days}
-        for plan in dict.fromkeys(period.plan for period in self._periods):
-            is_over = _is_finished(plan, known, self._periods)
-            if is_over and not any(name.startswith(f"{plan}.") for name in names):
-                continue
-            for bundle in self._plan(plan).bundles:
-                if not is_over or bundle.name in names:
-                    yield _Work(bundle, live_ranges(bundle, self._periods), known.of(bundle.name))
-        if self._settings.rows is not None:
-            bundle = row_bundle(self._settings.rows)
-            mark, first = known.of(bundle.name), self._rows.first(bundle, now)
-            if first is None:  # a deployment that never worked is not complete
-                past = horizon(bundle, shift(now, -self._settings.look_back_seconds))
-                first = mark.sealed_until if mark.version else past
-            yield _Work(bundle, [LiveRange(first)], mark)
-
-    def _plan(self, name: str) -> BundlePlan:
-        targets = self._settings.targets
-        if targets is not None and targets.plan.name == name:
-            return targets.plan
-        if name not in _PLANS:
-            _PLANS[name] = self._plans.plan(name)
-        return _PLANS[name]
-
-    def _forget_finished(self, known: KnownMarks) -> None:
-        """Forget the marks of plans that were finished before, and note which plans are finished now."""
-        for plan in dict.fromkeys(period.plan for period in self._periods):
-            ends = [period.end for period in self._periods if period.plan == plan]
-            if _is_finished(plan, known, self._periods) or None in ends:
-                continue
-            bundles = self._plan(plan).bundles
-            if all(is_finished(known.of(each.name), live_ranges(each, self._periods)) for each in bundles):
-                self._marks.finish(plan, _end_of(ends))
-        for mark in known.marks.values():
-            plan = mark.bundle.partition(".")[0]
-            is_over = _is_finished(plan, known, self._periods) and not mark.open_runs and not mark.late_days
-            if is_over and self._time_left() >= LEAST_SECONDS:
-                self._marks.forget(mark)
-
     # Targets that were held
 
-    def _release(
-        self,
-        works: dict[str, _Work],
-        known: KnownMarks,
-        states: dict[str, TargetState],
-        now: datetime,
-    ) -> None:
+    def _release(self, states: dict[str, TargetState], now: datetime) -> None:
         """Let the kept slots of targets that have answered again be missing; forget states that are over.
 
         Plans may have changed meanwhile, so a target may have kept slots in several bundles.
@@ -230,16 +166,10 @@ class Recovery:
         mine = [name for name in states if shards.get(name, 0) == self._shard]
         ranges = {name: kept for name in mine if (kept := states[name].recovery)}
         stuck: set[str] = set()
-        for plan in dict.fromkeys(period.plan for period in self._periods) if ranges else ():
-            first = min(start for start, _ in ranges.values())
-            if all(each.end is not None and each.end <= first for each in self._periods if each.plan == plan):
-                continue
-            for bundle in self._plan(plan).bundles:
-                if names := bundle.places.keys() & ranges.keys():
-                    work = _Work(bundle, live_ranges(bundle, self._periods), known.of(bundle.name))
-                    work = works.setdefault(bundle.name, work)
-                    if not self._reopen(work, {name: ranges[name] for name in names}):
-                        stuck |= names
+        for bundle in self._bundles.held_since(min(start for start, _ in ranges.values())) if ranges else ():
+            kept_from = {name: ranges[name][0] for name in bundle.places.keys() & ranges.keys()}
+            if kept_from and not self._reopen(bundle, kept_from):
+                stuck |= kept_from.keys()
         for name in mine:
             try:
                 if name in ranges and name not in stuck:
@@ -252,80 +182,75 @@ class Recovery:
                 details = {"metric": name, "detail": str(error)}
                 log.error("state of a target not changed", extra={"event": "target.unread", **details})
 
-    def _reopen(self, work: _Work, ranges: Mapping[str, tuple[datetime, datetime]]) -> bool:
+    def _reopen(self, bundle: Bundle, kept_from: Mapping[str, datetime]) -> bool:
         """Reopen the kept slots of members; return False if the mark could not be written."""
-        groups: dict[datetime, list[str]] = {}
-        for name, (start, _) in ranges.items():
-            groups.setdefault(hour_of(start), []).append(name)  # a host's targets are asked for together
-        mark = self._begun(work)
-        for names in groups.values():
-            places = [work.bundle.places[name] for name in names]
-            start, end = min(ranges[name][0] for name in names), max(ranges[name][1] for name in names)
-            mark = reopen(mark, work.bundle, places, start, end, work.live)
         try:
-            return self._save(work, fit_runs(mark))
+            listed = self._bundles.listed(bundle)
+            mark = self._bundles.begun(listed)
+            starts = {bundle.places[name]: start for name, start in kept_from.items()}
+            return self._save(listed, reopen(mark, bundle, starts, self._sealed_held(bundle, mark, starts)))
         except StoreError as error:
-            _log_unread(work.bundle, error)
+            _log_unread(bundle, error)
             return False
+
+    def _sealed_held(
+        self, bundle: Bundle, mark: Mark, starts: Mapping[int, datetime]
+    ) -> Iterator[tuple[int, datetime, datetime]]:
+        """Return the sealed slots that members lack because their targets were held, by their places."""
+        first, end = to_seconds(min(starts.values())), to_seconds(mark.sealed_until)
+        found: dict[int, list[tuple[int, int]]] = {}
+        for summary in self._sealed.summaries(bundle.name, bundle.interval_seconds, first, end):
+            for place, start in starts.items():
+                ranges = found.setdefault(place, [])
+                for run in summary.runs(place, to_seconds(start), end):
+                    if run.state is not Absence.HELD:
+                        continue
+                    begins = ranges.pop()[0] if ranges and ranges[-1][1] == run.start else run.start
+                    ranges.append((begins, run.end))
+        for place, ranges in found.items():
+            for begins, ends in ranges:
+                yield place, from_seconds(begins), from_seconds(ends)
 
     # One bundle
 
-    def _examine(self, work: _Work, moment: _Moment) -> LookedAfter:
+    def _examine(self, listed: ListedBundle, moment: _Moment) -> LookedAfter:
         if self._time_left() >= LEAST_SECONDS:
             try:
-                return self._recover(work, moment)
+                return self._recover(listed, moment)
             except KizamiError as error:
-                _log_unread(work.bundle, error)
+                _log_unread(listed.bundle, error)
             except Exception as error:  # one bundle's surprise must not take the others down
                 name = type(error).__name__
-                extra = {"event": "bundle.unread", "bundle": work.bundle.name, "error": name}
+                extra = {"event": "bundle.unread", "bundle": listed.bundle.name, "error": name}
                 log.exception("bundle not examined", extra=extra)
-        return LookedAfter(work.bundle, work.live, work.mark)
+        return LookedAfter(listed.bundle, listed.live, listed.mark)
 
-    def _recover(self, work: _Work, moment: _Moment) -> LookedAfter:
-        bundle, now = work.bundle, moment.now
+    def _recover(self, listed: ListedBundle, moment: _Moment) -> LookedAfter:
+        bundle, now = listed.bundle, moment.now
         held = bundle.places.keys() & moment.held_from.keys()
         held_from = {bundle.places[name]: moment.held_from[name] for name in held}
-        mark, is_read = self._read_again(bundle, self._begun(work), held_from)
-        mark = self._look(work, mark, held_from, now)
+        mark, is_read = self._read_again(bundle, self._bundles.begun(listed), held_from)
+        mark = self._look(listed, mark, held_from, now)
         mark = leave_expired(mark, self._kept_from(bundle, now))
         plan = self._plan_recovery(bundle, mark, moment) if is_read else RecoveryPlan()
         asked, failed = self._ask(bundle, plan.asked)
         mark = note_asked(mark, asked, now)
         mark = note_given_up(mark, bundle, self._give_up(bundle, plan.given_up, now), now)
-        self._save(work, fit_runs(mark))
+        self._save(listed, mark)
         reach = max(self._settings.look_back_seconds, GRACE_SECONDS + bundle.interval_seconds) + bundle.lag_seconds
-        expected, lacking = lacking_slots(mark, bundle, work.live, shift(now, -reach))
+        expected, lacking = lacking_slots(mark, bundle, listed.live, shift(now, -reach))
         counts = missing_values(mark, bundle), _values(asked, bundle), _values(failed, bundle)
-        found = LookedAfter(bundle, work.live, work.mark, True, expected, lacking, *counts)
+        found = LookedAfter(bundle, listed.live, listed.mark, True, expected, lacking, *counts)
         if found.missing:
             _log_missing(found, mark.open_runs)
         return found
 
-    def _begun(self, work: _Work) -> Mark:
-        """Return the mark; if it has not begun, one that begins with the first live slot that is not sealed."""
-        bundle, mark = work.bundle, work.mark
-        for part in work.live if not mark.version else ():
-            if part.end is None or part.end > mark.seen_until:
-                start = max(part.start, mark.seen_until)
-                mark = replace(mark, seen_until=start, sealed_until=start)
-                for former, period in pairwise(self._periods):
-                    if part in live_ranges(bundle, [period]):
-                        mark = slots_between_plans(mark, bundle, period.start, self._plan(former.plan))
-                break
-        return mark
-
-    def _save(self, work: _Work, mark: Mark) -> bool:
-        """Write a mark that has changed; return False if another run was quicker, whose mark stays."""
-        if mark == work.mark:
-            return True
-        kept = self._marks.save(mark) if mark.version else self._marks.begin(mark)
-        if kept is None:
-            extra = {"event": "reconcile.overtaken", "bundle": work.bundle.name}
+    def _save(self, listed: ListedBundle, mark: Mark) -> bool:
+        is_saved = self._bundles.save(listed, fit_runs(mark))
+        if not is_saved:
+            extra = {"event": "reconcile.overtaken", "bundle": listed.bundle.name}
             log.warning("another run has looked after the bundle at the same time", extra=extra)
-            return False
-        work.mark = kept
-        return True
+        return is_saved
 
     def _read_again(self, bundle: Bundle, mark: Mark, held_from: Mapping[int, datetime]) -> tuple[Mark, bool]:
         """Read runs that were asked for; return False if there was no time for all of them."""
@@ -339,15 +264,15 @@ class Recovery:
             mark = put_runs(mark, run.start, run.end, found)
         return mark, True
 
-    def _look(self, work: _Work, mark: Mark, held_from: Mapping[int, datetime], now: datetime) -> Mark:
+    def _look(self, listed: ListedBundle, mark: Mark, held_from: Mapping[int, datetime], now: datetime) -> Mark:
         """Look at the slots that are due, as far as there is time."""
-        whole = next_look(mark, work.bundle, work.live, now)
+        whole = next_look(mark, listed.bundle, listed.live, now)
         if whole is None:
             return mark
         found: list[TickRun] = []
-        for span, ticks in self._parts(work.bundle, whole):
+        for span, ticks in self._parts(listed.bundle, whole):
             if ticks is not None:
-                found += find_runs(span, work.bundle, ticks, held_from)
+                found += find_runs(span, listed.bundle, ticks, held_from)
             mark = replace(mark, seen_until=span.end)
             if self._time_left() < LEAST_SECONDS:
                 break
@@ -479,18 +404,6 @@ def _shard_of(bundle: Bundle, shards: int) -> int:
 
 def _after_recovery(until: datetime, state: TargetState | None) -> TargetState | None:
     return note_recovered(state, until) if state else None
-
-
-def _is_finished(plan: str, known: KnownMarks, periods: Iterable[Period]) -> bool:
-    """Return True if a plan sends no more, and it was noted that all of its bundles are sealed."""
-    ends = [period.end for period in periods if period.plan == plan]
-    until = known.finished.get(plan)
-    return None not in ends and until is not None and until >= _end_of(ends)
-
-
-def _end_of(ends: Iterable[datetime | None]) -> datetime:
-    """Return an end of all live slots of a plan whose periods end so: some are sent a minute ahead."""
-    return shift(max(end for end in ends if end is not None), MINUTE)
 
 
 def _values(slots: Iterable[LackingSlots], bundle: Bundle) -> int:

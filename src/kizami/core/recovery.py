@@ -270,12 +270,14 @@ def fit_runs(mark: Mark) -> Mark:
 
 
 def reopen(
-    mark: Mark, bundle: Bundle, places: Collection[int], start: datetime, end: datetime, live: Iterable[LiveRange]
+    mark: Mark,
+    bundle: Bundle,
+    places: Collection[int],
+    sealed: Iterable[tuple[int, datetime, datetime]] = (),
 ) -> Mark:
-    """Return the mark after targets have answered again whose slots were left out in [start, end).
+    """Return the mark after targets that were held have answered again: slots that were left out are missing now.
 
-    In runs of unsealed slots they were held and are missing now. Of sealed slots it is not known any more which of
-    them were held, so all count as missing; a value that is there already stays the first one.
+    Those that are not sealed are in its runs. `sealed` are the others: places, each with neighbouring slots.
     """
     opened, rounds = frozenset(places), 0 if bundle.backfill else GIVEN_UP
     runs: list[TickRun] = []
@@ -285,12 +287,11 @@ def reopen(
             run = replace(run, missing=missing, held=held, rounds=rounds, asked_at=None)
         runs.append(run)
     mark = replace(mark, runs=tidy_runs(runs))
-    if not bundle.backfill:
-        return mark
-    for part in live:
-        first = next_slot(max(start, part.start), bundle.interval_seconds)
-        last = min(each for each in (end, mark.sealed_until, part.end) if each is not None)
-        mark = _added(mark, opened, first, last)
+    together: dict[tuple[datetime, datetime], set[int]] = {}
+    for place, start, end in sealed if bundle.backfill else ():
+        together.setdefault((start, end), set()).add(place)
+    for (start, end), some in together.items():
+        mark = _added(mark, frozenset(some), start, min(end, mark.sealed_until))
     return mark
 
 

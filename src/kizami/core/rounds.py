@@ -112,18 +112,13 @@ def message_of(slots: LackingSlots, bundle: Bundle) -> BundleMessage:
 def note_asked(mark: Mark, asked: Iterable[LackingSlots], now: datetime) -> Mark:
     """Return the mark after messages about these slots were sent."""
 
-    def change(run: TickRun) -> TickRun:
-        return replace(run, rounds=run.rounds + 1, asked_at=now) if run.rounds < MOST_ROUNDS else run
-
-    return _changed(mark, asked, now, change)
+    return _changed(mark, asked, now, lambda run: replace(run, rounds=run.rounds + 1, asked_at=now))
 
 
 def note_given_up(mark: Mark, bundle: Bundle, given_up: Iterable[LackingSlots], now: datetime) -> Mark:
     """Return the mark after slots were given up. Rows have no place for that: only the mark says so."""
 
     def change(run: TickRun) -> TickRun:
-        if run.rounds < MOST_ROUNDS:
-            return run
         if bundle.is_rows:
             return replace(run, rounds=GIVEN_UP)
         return replace(run, dead=run.dead | run.missing, missing=frozenset())

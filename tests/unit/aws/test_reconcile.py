@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,23 +11,14 @@ from unittest.mock import patch
 import pytest
 
 from aws_here.collecting_here import targets
-from aws_here.recovering_here import START, TABLE, Recovering, all_answer, recovering
-from kizami.aws.blocks import Blocks
+from aws_here.recovering_here import START, TABLE, Recovering, all_answer, recovering, without
 from kizami.aws.marks import Marks
-from kizami.aws.plans import Plans
-from kizami.aws.reconcile import Recovery, RecoverySettings, shard_of
-from kizami.aws.rows import RowTicks
+from kizami.aws.reconcile import Recovery, shard_of
 from kizami.aws.settings import QueueUrls
 from kizami.aws.ticks import TickFacts, Ticks
-from kizami.core.blocking import Trouble
-from kizami.core.bundles import row_bundle
 from kizami.core.errors import StoreError
-from kizami.core.holding import TargetState
-from kizami.core.messages import read_bundle
-from kizami.core.recovery import GIVEN_UP, GRACE_SECONDS, MOST_ROUNDS, LiveRange, seal_mark
-from kizami.core.slots import Window, shift, slots_between
-from kizami.core.targets.target import Target
-from kizami.core.ticks import Answered
+from kizami.core.recovery import GIVEN_UP, GRACE_SECONDS, MOST_ROUNDS
+from kizami.core.slots import Window, shift
 
 ABC = targets(*"abc", interval="5s")
 MINUTELY = targets("a", "b", interval="60s")
@@ -46,20 +35,6 @@ def calls_of(world: Recovering, times: int = 1) -> dict[str, int]:
     world.aws.calls.clear()
     world.run()
     return dict(world.aws.calls)
-
-
-def place_of(world: Recovering, name: str) -> int:
-    return world.bundle.places[name]
-
-
-def without(*places: int) -> Any:
-    """Live deliveries in which these members stay outstanding."""
-
-    def facts(slot: datetime, every: frozenset[int]) -> TickFacts:
-        answers = dict.fromkeys(every - set(places), Answered((7,), 0, 9))
-        return TickFacts(answers, outstanding=frozenset(places))
-
-    return facts
 
 
 # Looking
@@ -99,7 +74,7 @@ def test_missing_slots_are_found_once_their_grace_is_over(world: Recovering) -> 
 
 def test_members_that_are_outstanding_after_the_grace_are_asked_for(world: Recovering) -> None:
     world.poll(3)
-    world.poll(1, without(place_of(world, "b")))
+    world.poll(1, without(world.place("b")))
     world.poll(20)
     found = world.run_one()
     assert [message.metrics for message in world.asked] == [("b",), ("b",)]
@@ -218,7 +193,7 @@ def test_a_lost_message_is_sent_again_after_an_hour(world: Recovering) -> None:
 def test_a_slot_is_given_up_after_a_day_of_lost_messages(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with recovering(MINUTELY, tmp_path) as world:
         world.poll(1)
-        world.poll(1, without(place_of(world, "b")))
+        world.poll(1, without(world.place("b")))
         world.poll(20)
         rounds = 0
         while not world.queue("dead"):
@@ -230,7 +205,7 @@ def test_a_slot_is_given_up_after_a_day_of_lost_messages(tmp_path: Path, caplog:
         (letter,) = world.queue("dead")
         assert letter.metrics == ("b",)
         (tick,) = [tick for tick in Ticks(TABLE).read(world.bundle, START, world.now) if tick.dead]
-        assert tick.dead == {place_of(world, "b")}
+        assert tick.dead == {world.place("b")}
         assert tick.slot == letter.window.start
         (run,) = world.mark.runs
         assert (run.missing, run.dead) == (frozenset(), tick.dead)
@@ -246,7 +221,7 @@ def test_slots_that_cannot_be_asked_for_later_stay_missing(tmp_path: Path) -> No
         found = world.run_one()
         assert world.asked == []
         (run,) = found.mark.runs
-        assert (run.missing, run.rounds) == ({0}, GIVEN_UP)
+        assert (run.missing, run.rounds) == (frozenset({0}), GIVEN_UP)
         assert found.mark.complete_until == found.mark.seen_until
         assert found.missing == 0
         assert found.completeness.missing > 100
@@ -386,183 +361,6 @@ def test_of_two_runs_at_once_the_slower_one_changes_nothing(
     assert found.bundles[0].mark.version < world.mark.version
 
 
-# Deployments
-
-
-def test_a_hole_at_a_deployment_is_found(world: Recovering, tmp_path: Path) -> None:
-    world.poll(20)
-    world.pass_by(3)  # the Sender of the former plan is gone, and the next one is not there yet
-    world.deploy(targets(*"abcd", interval="5s"), tmp_path / "next")
-    former = world.named(Plans(TABLE).periods()[0].plan + ".0")
-    world.poll(60)
-    found = world.run()
-    assert [each.bundle.name for each in found.bundles] == [former.name, world.bundle.name]
-    old, new = found.bundles
-    assert old.live == [LiveRange(shift(START, -5), shift(START, 23 * 60 - 5))]
-    assert new.live == [LiveRange(shift(START, 23 * 60 - 5))]
-    assert old.mark.seen_until == old.live[0].end
-    assert {message.bundle for message in world.asked} == {former.name}
-    world.deliver()
-    assert world.lacking(former).keys() == set(slots_between(shift(START, 23 * 60 - 5), shift(world.now, -5), 5))
-    world.run()
-    assert Marks(TABLE).all().of(former.name).runs == ()
-
-
-def test_slots_between_a_longer_and_a_shorter_lag_are_asked_for(tmp_path: Path) -> None:
-    with recovering(targets("a", interval="5s", lag="60s"), tmp_path) as world:
-        world.poll(30)
-        world.deploy(targets("a", "b", interval="5s", lag="5s"), tmp_path / "next")
-        world.poll(30)
-        world.run()
-        (message,) = world.asked
-        deployed = shift(START, 30 * 60)
-        assert (message.bundle, message.metrics) == (world.bundle.name, ("a",))
-        assert message.window == Window(shift(deployed, -60), shift(deployed, -5))
-        world.deliver()
-        world.run()
-        assert world.mark.runs == ()
-
-
-def test_marks_of_a_finished_plan_are_forgotten_and_begin_again(world: Recovering, tmp_path: Path) -> None:
-    world.poll(20)
-    former, first = world.bundle, world.settings
-    world.deploy(targets(*"abcd", interval="5s"), tmp_path / "next")
-    world.poll(40)
-    world.run()
-    marks = Marks(TABLE)
-    mark = marks.all().of(former.name)
-    assert mark.seen_until == shift(START, 20 * 60 - 5)
-    world.run()
-    assert former.name in marks.all().marks, "it is not sealed"
-    marks.save(seal_mark(mark, mark.seen_until))
-    world.run()
-    assert marks.all().finished == {former.plan: shift(START, 21 * 60)}
-    world.run()
-    known = marks.all()
-    assert former.name not in known.marks
-    assert known.of(former.name).sealed_until == shift(START, 21 * 60)
-    assert [each.bundle.name for each in world.run().bundles] == [world.bundle.name]
-    marks.note_late(former.name, START, world.now)
-    assert {each.bundle.name for each in world.run().bundles} == {former.name, world.bundle.name}
-    assert list(marks.all().of(former.name).late_days) == [START.date()]
-
-    again = world.now
-    world.plan, world.settings = replace(world.plan, name=former.plan, bundles=(former,)), first
-    world.poll(40)
-    world.run()
-    mark = marks.all().of(former.name)
-    assert mark.version
-    assert mark.sealed_until == shift(again, -5), "what it sent before is sealed"
-
-
-# Targets that were held
-
-
-def held(kept_from: datetime, **changes: Any) -> TargetState:
-    trouble = Trouble(kept_from, "status 503", kept_from, 3, 1, shift(kept_from, 60))
-    return replace(TargetState(trouble, kept_from=kept_from), **changes)
-
-
-def holding(place: int) -> Any:
-    """Live deliveries that leave a member out because its target is held."""
-
-    def facts(slot: datetime, every: frozenset[int]) -> TickFacts:
-        return TickFacts(dict.fromkeys(every - {place}, Answered((7,), 0, 9)), held=frozenset({place}))
-
-    return facts
-
-
-def test_slots_of_a_held_target_are_asked_for_when_it_answers_again(world: Recovering) -> None:
-    place, blocks = place_of(world, "b"), Blocks(TABLE)
-    world.poll(10)
-    since = shift(world.now, -5)
-    blocks.save("b", held(since))
-    world.poll(40, holding(place))
-    found = world.run_one()
-    assert (world.asked, found.missing) == ([], 0)
-    assert found.mark.complete_until == found.mark.seen_until, "a held target holds nothing up"
-    assert [(run.held, run.missing) for run in found.mark.runs] == [({place}, frozenset())]
-
-    blocks.update("b", lambda state: replace(state, trouble=None, answered_at=world.now) if state else None)
-    world.poll(20)
-    found = world.run_one()
-    assert {message.metrics for message in world.asked} == {("b",)}
-    assert world.windows()[0].start == since
-    assert blocks.all() == {}, "its state is over"
-    for _ in range(6):
-        world.deliver()
-        world.poll(5)
-        found = world.run_one()
-    assert world.lacking() == {}
-    assert found.mark.runs == ()
-
-
-def test_slots_that_were_sealed_while_the_target_was_held_are_asked_for(world: Recovering) -> None:
-    place, blocks = place_of(world, "b"), Blocks(TABLE)
-    since = shift(START, -5)
-    blocks.save("b", held(since))
-    world.poll(60, holding(place))
-    world.run()
-    mark = Marks(TABLE).save(seal_mark(world.mark, shift(START, 1800)))
-    assert mark is not None
-    sealed = list(Ticks(TABLE).items(world.bundle, since, shift(START, 1800)))
-    for start in range(0, len(sealed), 25):
-        Ticks(TABLE).delete(sealed[start : start + 25])
-    blocks.update("b", lambda state: replace(state, trouble=None, answered_at=world.now) if state else None)
-    asked: list[datetime] = []
-    for _ in range(8):
-        world.poll(5)
-        found = world.run_one()
-        assert {message.metrics for message in world.asked} <= {("b",)}
-        for window in world.windows():
-            asked += slots_between(window.start, window.end, 5)
-        world.deliver()
-    assert asked == list(slots_between(since, shift(START, 3600 - 5), 5)), "each once, the oldest first"
-    assert found.mark.runs == ()
-    assert list(found.mark.late_days) == [START.date()]
-
-
-def test_a_hold_is_released_in_bundles_of_former_plans_too(world: Recovering, tmp_path: Path) -> None:
-    blocks, former = Blocks(TABLE), world.bundle
-    since = shift(START, -5)
-    blocks.save("b", held(since))
-    world.poll(20, holding(place_of(world, "b")))
-    world.deploy(targets(*"abcd", interval="5s"), tmp_path / "next")
-    world.poll(40, holding(place_of(world, "b")))
-    world.run()
-    blocks.update("b", lambda state: replace(state, trouble=None, answered_at=world.now) if state else None)
-    world.run()
-    assert {message.bundle for message in world.asked} == {former.name, world.bundle.name}
-    assert {message.metrics for message in world.asked} == {("b",)}
-    for _ in range(4):
-        world.deliver()
-        world.poll(5)
-        world.run()
-    assert [slot for slot in world.lacking(former) if slot < shift(START, 20 * 60 - 5)] == []
-    assert blocks.all() == {}
-
-
-def test_a_state_stays_until_the_marks_of_all_its_bundles_are_written(world: Recovering) -> None:
-    blocks = Blocks(TABLE)
-    world.poll(30, holding(place_of(world, "b")))
-    blocks.save("b", held(shift(START, -5), trouble=None, answered_at=world.now))
-    with patch.object(Marks, "begin", side_effect=StoreError("it is throttled")), pytest.raises(StoreError):
-        world.run()
-    assert "b" in blocks.all()
-    world.run()
-    assert blocks.all() == {}
-    assert world.asked
-
-
-def test_states_of_targets_that_are_gone_are_forgotten(world: Recovering) -> None:
-    blocks = Blocks(TABLE)
-    world.poll(20)
-    for name in ("a", "gone"):
-        blocks.save(name, held(START))
-    world.run()
-    assert list(blocks.all()) == ["a"]
-
-
 # Slots that are kept no more
 
 
@@ -573,78 +371,3 @@ def test_slots_that_are_kept_no_more_are_not_asked_for(tmp_path: Path) -> None:
         world.run()
         assert min(world.windows()).start >= shift(world.now, -49 * 3600)
         assert world.mark.runs[0].start >= shift(world.now, -49 * 3600)
-
-
-# The original target
-
-
-@contextmanager
-def original(world: Recovering, target: Target | None = None) -> Iterator[RowTicks]:
-    settings = RecoverySettings(TABLE, world.settings.urls, rows=target or Target())
-    world.settings = settings
-    yield RowTicks(TABLE)
-
-
-def put_rows(rows: RowTicks, target: Target, start: datetime, end: datetime, late: float = 0.2) -> None:
-    bundle = row_bundle(target)
-    for slot in slots_between(start, end, target.interval_seconds):
-        rows.record(bundle, slot, TickFacts({0: Answered((7,), 0, round(late * 100))}))
-
-
-def test_rows_of_the_original_target_are_asked_for_one_by_one(world: Recovering) -> None:
-    target = Target()
-    with original(world, target) as rows:
-        put_rows(rows, target, START, shift(START, 600))
-        put_rows(rows, target, shift(START, 630), shift(START, 3600))
-        world.pass_by(60)
-        found = world.run()
-        assert [message.body for message in world.aws.queues["backfill"]][:1] == [
-            '{"from": "2025-12-02T10:33:00Z", "to": "2025-12-02T10:33:05Z"}'
-        ]
-        assert len(world.aws.queues["backfill"]) == 6
-        assert (found.missing, found.asked, found.completeness.missing) == (6, 6, 6)
-        put_rows(rows, target, shift(START, 600), shift(START, 630))
-        assert world.run().missing == 0
-        assert Marks(TABLE).all().of(row_bundle(target).name).runs == ()
-
-
-def test_the_original_target_that_never_worked_lacks_all_of_the_look_back(world: Recovering) -> None:
-    with original(world):
-        world.pass_by(600)
-        found = world.run()
-        assert found.completeness.stored == 0
-        assert found.completeness.expected >= 1900
-        assert len(world.aws.queues["backfill"]) == 1, "as long as it gives no answer one slot is asked for"
-
-
-def test_rows_are_asked_for_when_their_target_answers_again(world: Recovering) -> None:
-    target = Target()
-    with original(world, target) as rows:
-        put_rows(rows, target, START, shift(START, 600))
-        world.pass_by(60)
-        world.run()
-        (only,) = world.asked
-        put_rows(rows, target, only.window.start, only.window.end, late=GRACE_SECONDS)
-        world.run()
-        assert len(world.asked) == 239, "what still waits on the queue counts"
-        assert world.windows() == sorted(world.windows())
-
-
-def test_rows_are_given_up_without_a_note_in_the_table(world: Recovering) -> None:
-    target = Target(interval_seconds=60)
-    with original(world, target) as rows:
-        put_rows(rows, target, START, shift(START, 60))
-        put_rows(rows, target, shift(START, 120), shift(START, 3 * 86_400))
-        asked = 0
-        for _ in range(30 * 4):
-            world.pass_by(15)
-            world.run()
-            asked += len(world.asked)
-            world.lose()
-        assert asked == MOST_ROUNDS
-        (run,) = Marks(TABLE).all().of(row_bundle(target).name).runs
-        assert (run.missing, run.rounds) == ({0}, GIVEN_UP)
-
-
-def test_read_bundle_reads_what_rows_send() -> None:
-    assert read_bundle('{"from": "2025-12-02T10:33:00Z", "to": "2025-12-02T10:33:05Z"}').bundle == ""

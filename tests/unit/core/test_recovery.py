@@ -256,22 +256,25 @@ def test_a_plan_is_finished_when_all_is_sealed_and_nothing_is_asked_for() -> Non
 def test_kept_slots_of_a_target_that_answers_again_are_missing() -> None:
     held = run_of(5, 9, held=places(1, 2))
     other = run_of(10, 11, [0], rounds=2, asked_at=at(900))
-    mark = reopen(mark_of(held, other), bundle_of(), [2], at(5), at(100), [LiveRange(T0)])
+    mark = reopen(mark_of(held, other), bundle_of(), [2])
     assert mark.runs == (run_of(5, 9, [2], held=places(1)), other)
 
 
-def test_of_sealed_slots_all_may_have_been_kept() -> None:
+def test_kept_slots_that_are_sealed_are_missing_too() -> None:
     other = run_of(10, 11, [0], rounds=2, asked_at=at(900))
     mark = mark_of(other, run_of(25, 30, held=places(2)), sealed=20)
-    mark = reopen(mark, bundle_of(), [2], at(8), at(100), [LiveRange(T0)])
-    assert mark.runs == (run_of(8, 10, [2]), run_of(10, 11, [0, 2]), run_of(11, 20, [2]), run_of(25, 30, [2]))
-    ended = reopen(mark_of(sealed=20), bundle_of(), [2], at(8), at(100), [LiveRange(T0, at(12))])
-    assert ended.runs == (run_of(8, 12, [2]),)
+    mark = reopen(mark, bundle_of(), [1, 2], [(1, at(8), at(30)), (2, at(8), at(30))])
+    assert mark.runs == (
+        run_of(8, 10, [1, 2]),
+        run_of(10, 11, [0, 1, 2]),
+        run_of(11, 20, [1, 2]),
+        run_of(25, 30, [2]),
+    )
 
 
 def test_kept_slots_that_cannot_be_asked_for_later_are_given_up() -> None:
     bundle = bundle_of(backfill=False)
-    mark = reopen(mark_of(run_of(5, 9, held=places(2)), sealed=3), bundle, [2], T0, at(9), [LiveRange(T0)])
+    mark = reopen(mark_of(run_of(5, 9, held=places(2)), sealed=3), bundle, [2], [(2, at(0), at(3))])
     assert mark.runs == (run_of(5, 9, [2], rounds=GIVEN_UP),)
 
 
