@@ -23,12 +23,15 @@ from kizami.aws.files import PackagedTargets, write_kept
 from kizami.aws.marks import Marks
 from kizami.aws.plans import Plans
 from kizami.aws.reconcile import Recovery, RecoverySettings
+from kizami.aws.sealed import SealedItems, SummaryKey
 from kizami.aws.ticks import TickFacts, Ticks
 from kizami.core.bundles import Bundle, BundlePlan
 from kizami.core.config import parse_config
+from kizami.core.epoch import to_seconds
 from kizami.core.messages import BundleMessage, read_bundle
-from kizami.core.recovery import LookedAfter, Mark, Recovered
+from kizami.core.recovery import LookedAfter, Mark, Recovered, seal_mark
 from kizami.core.slots import Window, floor_to_minute, shift, slots_between
+from kizami.core.summaries import summarize
 from kizami.core.ticks import Answered
 
 __all__ = ["START", "TABLE", "URLS", "Recovering", "recovering", "targets"]
@@ -136,6 +139,17 @@ class Recovering:
                     marks.note_late(bundle.name, slot, self.now)
                     ticks.record(bundle, slot, found)
         return slots
+
+    def seal(self, end: datetime) -> None:
+        """Seal the bundle up to there: a summary, no ticks, and the mark; the values are left out."""
+        ticks, bundle, start = Ticks(TABLE), self.bundle, self.mark.sealed_until
+        first, last = to_seconds(start), to_seconds(end)
+        summary = summarize(bundle, first, last, list(ticks.read(bundle, start, end)))
+        assert SealedItems(TABLE).write_summary(SummaryKey(bundle.name, first - first % 3600), summary, None)
+        items = list(ticks.items(bundle, start, end))
+        for number in range(0, len(items), 25):
+            ticks.delete(items[number : number + 25])
+        assert Marks(TABLE).save(seal_mark(self.mark, end))
 
     def place(self, name: str) -> int:
         """The place of a member of the bundle."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from functools import cached_property, partial
 from math import inf
 from typing import Any
@@ -44,10 +44,12 @@ from kizami.core.messages import write_bundle
 from kizami.core.recovery import (
     GRACE_SECONDS,
     MOST_ROUNDS,
+    ROUND_SECONDS,
     LookedAfter,
     Mark,
     Recovered,
     TickRun,
+    find_lost,
     find_runs,
     fit_runs,
     lacking_slots,
@@ -188,22 +190,22 @@ class Recovery:
             listed = self._bundles.listed(bundle)
             mark = self._bundles.begun(listed)
             starts = {bundle.places[name]: start for name, start in kept_from.items()}
-            return self._save(listed, reopen(mark, bundle, starts, self._sealed_held(bundle, mark, starts)))
+            return self._save(listed, reopen(mark, bundle, starts, self._sealed_gaps(bundle, mark, starts)))
         except StoreError as error:
             _log_unread(bundle, error)
             return False
 
-    def _sealed_held(
+    def _sealed_gaps(
         self, bundle: Bundle, mark: Mark, starts: Mapping[int, datetime]
     ) -> Iterator[tuple[int, datetime, datetime]]:
-        """Return the sealed slots that members lack because their targets were held, by their places."""
+        """Return the sealed slots that members lack and were not given up, by their places."""
         first, end = to_seconds(min(starts.values())), to_seconds(mark.sealed_until)
         found: dict[int, list[tuple[int, int]]] = {}
         for summary in self._sealed.summaries(bundle.name, bundle.interval_seconds, first, end):
             for place, start in starts.items():
                 ranges = found.setdefault(place, [])
                 for run in summary.runs(place, to_seconds(start), end):
-                    if run.state is not Absence.HELD:
+                    if run.state is Absence.DEAD:
                         continue
                     begins = ranges.pop()[0] if ranges and ranges[-1][1] == run.start else run.start
                     ranges.append((begins, run.end))
@@ -229,7 +231,8 @@ class Recovery:
         bundle, now = listed.bundle, moment.now
         held = bundle.places.keys() & moment.held_from.keys()
         held_from = {bundle.places[name]: moment.held_from[name] for name in held}
-        mark, is_read = self._read_again(bundle, self._bundles.begun(listed), held_from)
+        mark = self._read_late_days(bundle, self._bundles.begun(listed), now)
+        mark, is_read = self._read_again(bundle, mark, held_from)
         mark = self._look(listed, mark, held_from, now)
         mark = leave_expired(mark, self._kept_from(bundle, now))
         plan = self._plan_recovery(bundle, mark, moment) if is_read else RecoveryPlan()
@@ -251,6 +254,20 @@ class Recovery:
             extra = {"event": "reconcile.overtaken", "bundle": listed.bundle.name}
             log.warning("another run has looked after the bundle at the same time", extra=extra)
         return is_saved
+
+    def _read_late_days(self, bundle: Bundle, mark: Mark, now: datetime) -> Mark:
+        """Ask again for members that are outstanding in late ticks; such a day is read once an hour.
+
+        Sealing ends a late day within an hour, unless the message about a tick was lost.
+        """
+        for day, noted in () if bundle.is_rows else mark.late_days.items():
+            since = (now - noted).total_seconds()
+            if since < ROUND_SECONDS or since % ROUND_SECONDS >= self._settings.period_seconds:
+                continue
+            start = datetime.combine(day, time.min, UTC)
+            end = min(shift(start, 86_400), mark.sealed_until)
+            mark = find_lost(mark, bundle, self._ticks.read(bundle, start, end, consistent=False), now)
+        return mark
 
     def _read_again(self, bundle: Bundle, mark: Mark, held_from: Mapping[int, datetime]) -> tuple[Mark, bool]:
         """Read runs that were asked for; return False if there was no time for all of them."""

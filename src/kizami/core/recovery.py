@@ -295,6 +295,16 @@ def reopen(
     return mark
 
 
+def find_lost(mark: Mark, bundle: Bundle, ticks: Iterable[Tick], now: datetime) -> Mark:
+    """Return the mark with what is outstanding in ticks of sealed slots, and no message can be about any more."""
+    for tick in ticks:
+        lost = tick.outstanding - tick.answers.keys() - tick.dead - tick.held
+        is_open = any(run.start <= tick.slot < run.end for run in mark.open_runs)
+        if lost and not is_open and (tick.asked is None or now >= shift(tick.asked, GRACE_SECONDS)):
+            mark = _added(mark, lost, tick.slot, shift(tick.slot, bundle.interval_seconds))
+    return mark
+
+
 def leave_expired(mark: Mark, kept_from: Mapping[int, datetime]) -> Mark:
     """Return the mark without the slots that members keep no more: they are neither missing nor asked for."""
     for until in sorted(set(kept_from.values())):

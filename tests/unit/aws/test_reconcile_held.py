@@ -15,14 +15,12 @@ from aws_here.collecting_here import targets
 from aws_here.recovering_here import START, TABLE, Recovering, holding, recovering
 from kizami.aws.blocks import Blocks
 from kizami.aws.marks import Marks
-from kizami.aws.sealed import SealedItems, SummaryKey
 from kizami.aws.ticks import Ticks
 from kizami.core.blocking import Trouble
 from kizami.core.errors import StoreError
 from kizami.core.holding import TargetState
-from kizami.core.recovery import seal_mark
+from kizami.core.messages import BundleMessage
 from kizami.core.slots import shift, slots_between
-from kizami.core.summaries import summarize
 
 ABC = targets(*"abc", interval="5s")
 
@@ -64,18 +62,6 @@ def test_slots_of_a_held_target_are_asked_for_when_it_answers_again(world: Recov
     assert found.mark.runs == ()
 
 
-def seal(world: Recovering, end: datetime) -> None:
-    """Seal the bundle up to there: a summary, no ticks, and the mark; the values are left out."""
-    ticks, bundle, start = Ticks(TABLE), world.bundle, world.mark.sealed_until
-    first, last = int(start.timestamp()), int(end.timestamp())
-    summary = summarize(bundle, first, last, list(ticks.read(bundle, start, end)))
-    assert SealedItems(TABLE).write_summary(SummaryKey(bundle.name, first - first % 3600), summary, None)
-    items = list(ticks.items(bundle, start, end))
-    for number in range(0, len(items), 25):
-        ticks.delete(items[number : number + 25])
-    assert Marks(TABLE).save(seal_mark(world.mark, end))
-
-
 def test_slots_that_were_sealed_while_the_target_was_held_are_asked_for(world: Recovering) -> None:
     place, blocks = world.place("b"), Blocks(TABLE)
     blocks.save("b", held(shift(START, -5)))
@@ -84,7 +70,7 @@ def test_slots_that_were_sealed_while_the_target_was_held_are_asked_for(world: R
     world.poll(40, holding(place))
     world.run()
     assert world.mark.open_runs == []
-    seal(world, shift(START, 1800))
+    world.seal(shift(START, 1800))
     blocks.update("b", lambda state: replace(state, trouble=None, answered_at=world.now) if state else None)
     asked: list[datetime] = []
     for _ in range(8):
@@ -140,3 +126,21 @@ def test_states_of_targets_that_are_gone_are_forgotten(world: Recovering) -> Non
         blocks.save(name, held(START))
     world.run()
     assert list(blocks.all()) == ["a"]
+
+
+def test_late_ticks_whose_message_was_lost_are_asked_for(world: Recovering) -> None:
+    world.poll(80)
+    world.run()
+    world.seal(shift(START, 1800))
+    slot, ticks, marks = shift(START, 600), Ticks(TABLE), Marks(TABLE)
+    marks.note_late(world.bundle.name, slot, world.now)  # a user asks for the slot again, and the message is lost
+    ticks.ask_again(world.bundle, slot, [1], world.now)
+    asked: list[BundleMessage] = []
+    for _ in range(13):
+        world.poll(5)
+        world.run()
+        asked += world.asked
+    assert [(message.window.start, len(message.metrics)) for message in asked] == [(slot, 1)]
+    world.deliver()
+    world.run()
+    assert world.mark.runs == ()

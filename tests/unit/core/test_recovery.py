@@ -19,6 +19,7 @@ from kizami.core.recovery import (
     Mark,
     TickRun,
     begin_mark,
+    find_lost,
     find_runs,
     fit_runs,
     horizon,
@@ -276,6 +277,19 @@ def test_kept_slots_that_cannot_be_asked_for_later_are_given_up() -> None:
     bundle = bundle_of(backfill=False)
     mark = reopen(mark_of(run_of(5, 9, held=places(2)), sealed=3), bundle, [2], [(2, at(0), at(3))])
     assert mark.runs == (run_of(5, 9, [2], rounds=GIVEN_UP),)
+
+
+def test_what_is_outstanding_in_late_ticks_is_missing_once_its_message_is_lost() -> None:
+    ticks = [
+        tick(3, [0], outstanding=places(0, 1, 2), dead=places(2)),
+        replace(tick(5, [], outstanding=places(1)), asked=at(800)),
+        tick(7, [], outstanding=places(2)),
+    ]
+    mark = mark_of(run_of(7, 9, [0], rounds=2, asked_at=at(900)), sealed=500)
+    now = shift(at(800), GRACE_SECONDS)
+    open_ = mark.runs[0]
+    assert find_lost(mark, bundle_of(), ticks, shift(now, -1)).runs == (run_of(3, 4, [1]), open_)
+    assert find_lost(mark, bundle_of(), ticks, now).runs == (run_of(3, 4, [1]), run_of(5, 6, [1]), open_)
 
 
 def test_a_shorter_lag_leaves_slots_that_no_plan_has_sent() -> None:
