@@ -61,6 +61,7 @@ class BundleList:
         self._row_ticks = RowTicks(table, time_left)
         self._marks = Marks(table, time_left)
         self._periods: list[Period] = []
+        self._ends: dict[str, list[datetime | None]] = {}  # of a plan's periods; a deployment may go back to one
         self._known = KnownMarks()
         self._listed: dict[str, ListedBundle] = {}
 
@@ -68,6 +69,8 @@ class BundleList:
         """Read periods and marks, and list the bundles."""
         self._known = self._marks.all()
         self._periods = self._plans.periods() if self._targets else []
+        for period in self._periods:
+            self._ends.setdefault(period.plan, []).append(period.end)
         for each in (*self._of_plans(), *self._of_rows(now)):
             self._listed[each.bundle.name] = each
 
@@ -78,7 +81,7 @@ class BundleList:
 
     def held_since(self, first: datetime) -> Iterator[Bundle]:
         """Return all bundles that hold slots from `first` on, also of plans that are finished."""
-        for plan, ends in self._ends().items():
+        for plan, ends in self._ends.items():
             if any(end is None or end > first for end in ends):
                 yield from self._plan(plan).bundles
 
@@ -110,7 +113,7 @@ class BundleList:
     def forget_finished(self) -> None:
         """Note which plans are finished, and forget the marks of those that were noted before this run."""
         finished = set()
-        for plan, ends in self._ends().items():
+        for plan, ends in self._ends.items():
             if self._is_finished(plan):
                 finished.add(plan)
             elif None not in ends:
@@ -123,7 +126,7 @@ class BundleList:
 
     def _of_plans(self) -> Iterator[ListedBundle]:
         names = {mark.bundle for mark in self._known.marks.values() if mark.open_runs or mark.late_days}
-        for plan in self._ends():
+        for plan in self._ends:
             is_over = self._is_finished(plan)
             if is_over and not any(name.startswith(f"{plan}.") for name in names):
                 continue
@@ -153,16 +156,9 @@ class BundleList:
             _PLANS[name] = self._plans.plan(name)
         return _PLANS[name]
 
-    def _ends(self) -> dict[str, list[datetime | None]]:
-        """Return the ends of each plan's periods; a deployment may have gone back to a former plan."""
-        found: dict[str, list[datetime | None]] = {}
-        for period in self._periods:
-            found.setdefault(period.plan, []).append(period.end)
-        return found
-
     def _is_finished(self, plan: str) -> bool:
         """Return True if a plan sends no more, and it was noted that all of its bundles are sealed."""
-        ends, until = self._ends()[plan], self._known.finished.get(plan)
+        ends, until = self._ends[plan], self._known.finished.get(plan)
         return None not in ends and until is not None and until >= _end_of(ends)
 
 

@@ -32,6 +32,7 @@ from kizami.core.slots import format_instant, parse_instant, shift
 from kizami.core.ticks import places_of
 
 MARKS = "#marks"
+LATE_SECONDS = 6300  # a slot this long after its tick may be sealed soon, so a write to it is noted before
 LATE_SPARE_SECONDS = 900  # a late write follows its note within this time, whatever becomes of its delivery
 NOTED_SECONDS = 60  # for which a note of this process also covers other slots of the day
 

@@ -28,7 +28,7 @@ from kizami.aws.client import machine
 from kizami.aws.files import PackagedTargets
 from kizami.aws.history.keeping import KeptMetric, hour_of, kept_metrics
 from kizami.aws.invocation import TimeLeft
-from kizami.aws.marks import Marks
+from kizami.aws.marks import LATE_SECONDS, Marks
 from kizami.aws.returns import Failed, Returns
 from kizami.aws.rows import RowTicks
 from kizami.aws.sealed import SealedItems
@@ -236,6 +236,8 @@ class Recovery:
         mark = self._look(listed, mark, held_from, now)
         mark = leave_expired(mark, self._kept_from(bundle, now))
         plan = self._plan_recovery(bundle, mark, moment) if is_read else RecoveryPlan()
+        if bundle.is_rows:
+            self._note_late_rows(bundle, plan.asked, now)
         asked, failed = self._ask(bundle, plan.asked)
         mark = note_asked(mark, asked, now)
         mark = note_given_up(mark, bundle, self._give_up(bundle, plan.given_up, now), now)
@@ -368,6 +370,12 @@ class Recovery:
             log.error("slots not sent", extra=extra)
         asked = [each for number, each in enumerate(slots) if number not in reasons]
         return asked, [slots[number] for number in reasons]
+
+    def _note_late_rows(self, bundle: Bundle, slots: Iterable[LackingSlots], now: datetime) -> None:
+        """Note the days of rows that may arrive after their hour was added up: no Collector of rows does that."""
+        for each in slots:
+            if now > shift(bundle.due(each.start), LATE_SECONDS):
+                self._marks.note_late(bundle.name, each.start, now)
 
     def _give_up(self, bundle: Bundle, slots: Sequence[LackingSlots], now: datetime) -> list[LackingSlots]:
         """Give slots up: their dead letter first, then their ticks; return those for which both is done.

@@ -96,3 +96,19 @@ def test_rows_are_given_up_without_a_note_in_the_table(world: Recovering) -> Non
         assert asked == MOST_ROUNDS
         (run,) = Marks(TABLE).all().of(row_bundle(target).name).runs
         assert (run.missing, run.rounds) == (frozenset({0}), GIVEN_UP)
+
+
+def test_days_of_rows_that_are_asked_for_late_are_noted(world: Recovering) -> None:
+    target = Target()
+    with original(world, target) as rows:
+        put_rows(rows, target, START, shift(START, 600))
+        put_rows(rows, target, shift(START, 630), shift(START, 7200))
+        world.pass_by(60)
+        world.run()
+        assert Marks(TABLE).all().of(row_bundle(target).name).late_days == {}
+        world.lose()
+        world.pass_by(61)
+        put_rows(rows, target, shift(START, 7200), world.now)
+        world.run()
+        assert len(world.asked) == 6
+        assert list(Marks(TABLE).all().of(row_bundle(target).name).late_days) == [START.date()]
