@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from kizami.aws.asking import SHARE_OF_TIME_LEFT, Ask, Asked, failed, judge, prepare
+from kizami.aws.asking import Ask, Asked, failed, judge, prepare, request_seconds
 from kizami.aws.client import machine
 from kizami.aws.client.side_by_side import event_loop, fetch_beside, in_thread
 from kizami.aws.invocation import TimeLeft
@@ -67,7 +67,7 @@ async def _ask(ask: Ask, time_left: TimeLeft) -> Asked:
         request = prepare(ask, began)
         if request is None:
             return Asked(ask, began, began)
-        response = await fetch_beside(request, time_left() * SHARE_OF_TIME_LEFT, ask.target)
+        response = await fetch_beside(request, request_seconds(time_left()), ask.target)
     except Exception as error:  # noqa: BLE001 -- one slot's surprise must not take the others of its bundle down
         return failed(ask, began, error)
     return judge(ask, response, began)

@@ -14,7 +14,8 @@ from kizami.core.errors import ApiError
 from kizami.core.messages import ScheduleMessage
 from kizami.core.targets.target import Target
 
-SHARE_OF_TIME_LEFT = 2 / 3  # for the request; the rest is for the write and for what goes back
+SPARE_SECONDS = 4.0  # left after the longest request, for the write and for what goes back
+_SHARE_OF_TIME_LEFT = 2 / 3  # for a request where little time is left
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,11 @@ def prepare(ask: Ask, now: datetime) -> Request | None:
     return None if is_late else request
 
 
+def request_seconds(left: float) -> float:
+    """Return how much of the time that is left a request may take."""
+    return max(left - SPARE_SECONDS, left * _SHARE_OF_TIME_LEFT)
+
+
 def ask_one(ask: Ask, time_left: TimeLeft) -> Asked:
     """Ask and wait for the answer; whatever goes wrong is part of what is returned."""
     began = machine.now()
@@ -63,7 +69,7 @@ def ask_one(ask: Ask, time_left: TimeLeft) -> Asked:
         request = prepare(ask, began)
         if request is None:
             return Asked(ask, began, began)
-        response = fetch(api_client(), request, time_left() * SHARE_OF_TIME_LEFT, ask.target)
+        response = fetch(api_client(), request, request_seconds(time_left()), ask.target)
     except Exception as error:  # noqa: BLE001 -- a slot's surprise is retried, and becomes a dead letter in the end
         return failed(ask, began, error)
     return judge(ask, response, began)

@@ -22,7 +22,7 @@ from math import inf
 from typing import Any
 
 from kizami.aws.admission import SlotWork, TargetGate
-from kizami.aws.asking import Asked, ask_one
+from kizami.aws.asking import SPARE_SECONDS, Asked, ask_one
 from kizami.aws.blocks import Blocks
 from kizami.aws.client import machine
 from kizami.aws.deliveries import Delivery
@@ -45,7 +45,6 @@ from kizami.core.ticks import Answered, Tick, steps_after
 
 FIRST_WRITE_SECONDS = 1.0  # after which a live delivery writes what it has; of a short interval a fifth
 LATE_SECONDS = 6300  # an hour may be sealed from 15 minutes later on: a write to it must be noted before
-LEAST_SECONDS = 3.0  # left after the longest request, for writing and sending
 NAMED = 5
 
 log = logging.getLogger(__name__)
@@ -105,7 +104,7 @@ class DeliveryCollector:
         ticks = {} if is_first else self._read_ticks(bundle, slots[:MOST_SLOTS])
         longest = self._longest_timeout(message) if len(slots) > 1 else 0.0
         for number, at in enumerate(slots):
-            if number == MOST_SLOTS or (number and self._time_left() < longest + LEAST_SECONDS):
+            if number == MOST_SLOTS or (number and self._time_left() < longest + SPARE_SECONDS):
                 rest = replace(message, window=Window(at, message.window.end))
                 self._returns.send([(rest, 1)])
                 break

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,14 @@ from aws_here.collecting_here import (
 )
 from aws_here.memory_aws import memory_aws
 from fakes.fault_server import Exchange, raw, status
+from kizami.aws.blocks import Blocks
 from kizami.aws.client.json_client import AwsError, Fields
 from kizami.aws.collect import CollectSettings, DeliveryCollector
+from kizami.aws.deliveries import Delivery
 from kizami.aws.plans import Plans
 from kizami.aws.settings import QueueUrls
 from kizami.aws.ticks import TickFacts, Ticks
+from kizami.core.collector import Response
 from kizami.core.messages import BACKFILL, PROBE, RETRY, write_bundle
 from kizami.core.slots import format_instant
 from kizami.core.ticks import Answered
@@ -223,6 +227,20 @@ class TestTheRetryLane:
         calls = world.calls(lambda: world.collect(world.message(("m1", "m2"), lane=RETRY, attempts=(1, 1))))
         assert (world.api.asked, calls) == ([], {"BatchGetItem": 1})
 
+    def test_gives_a_request_all_time_but_what_the_write_needs(
+        self, world: Collecting, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        given: list[float] = []
+
+        def fetch(http: object, request: object, seconds: float, target: object) -> Response:
+            given.append(seconds)
+            return Response(503, b"")
+
+        monkeypatch.setattr("kizami.aws.asking.fetch", fetch)
+        for seconds in (305.0, 6.0):
+            world.collect(world.message(("m1",), lane=RETRY), seconds=seconds)
+        assert given == [301.0, 4.0]
+
     def test_counts_the_attempts_of_each_member(self, world: Collecting) -> None:
         world.api.ways |= {"m1": 503, "m2": 503, "m3": 429}
         assert world.collect(world.message(("m1", "m2", "m3"), lane=RETRY, attempts=(1, 2, 3)))
@@ -238,6 +256,22 @@ class TestTheRetryLane:
         assert world.values(1).keys() == {"m1", "m2"}
         assert world.states()["m1"].slow
         assert world.states().keys() == {"m1"}
+
+    def test_stores_quick_answers_while_a_slow_one_is_awaited(self, world: Collecting, quick: None) -> None:
+        world.api.ways |= {"m1": 503, "m2": 503}
+        world.collect(world.live())
+        ((message, _),) = world.sent("retry")
+        seen: list[set[str]] = []
+
+        def look(exchange: Exchange) -> None:
+            exchange.stopping.wait(0.7)
+            seen.append(set(world.values()))
+            a_while(0)(exchange)
+
+        world.api.ways = {"m2": look}
+        assert world.collect(message)
+        assert seen == [ALL - {"m2"}]
+        assert world.values().keys() == ALL
 
     def test_begins_a_tick_that_is_not_there_and_says_that_it_knows_of_some_members_only(
         self, world: Collecting
@@ -453,10 +487,51 @@ class TestHeldTargets:
         for number, collector in enumerate(collectors):
             collector._gate._blocks.of = lambda names: seen  # type: ignore[method-assign]  # both read before either writes
             body = write_bundle(world.message(world.names, 6 + number))
-            assert collector.settle(_delivery(body))
+            assert collector.settle(delivery_of(body))
         (probe,) = world.sent("retry")
         assert probe[0].window == message.window
         assert world.held(7) == {"m1"}
+
+    def test_are_mostly_not_waited_for_any_longer_after_many_probes(
+        self, world: Collecting, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("kizami.core.holding.LIVE_SECONDS", 0.3)
+        world.api.ways["m1"] = 503
+        fail_until_held(world, "m1")
+        world.advance(3600 - world.now().timestamp() % 900 + 310)
+        state = world.states()["m1"]
+        assert state.trouble is not None
+        Blocks(TABLE).save("m1", replace(state, trouble=replace(state.trouble, probes=9)))
+        world.api.ways["m1"] = hang
+        began = time.monotonic()
+        assert world.collect(world.message(("m1",), newest(world), lane=PROBE))
+        assert time.monotonic() - began < 3
+        after = world.states()["m1"]
+        assert after.is_held
+        assert after.fingerprint == state.fingerprint
+
+    def test_are_said_to_answer_again_once(self, world: Collecting, logged: Callable[[], list[Any]]) -> None:
+        world.api.ways["m1"] = 503
+        fail_until_held(world, "m1")
+        world.api.ways.clear()
+        seen = world.states()
+        for number in (0, 1):
+            collector = DeliveryCollector(world.settings, lambda: 30)
+            collector._gate._blocks.of = lambda names: seen  # type: ignore[method-assign]  # as it was for both
+            body = write_bundle(world.message(("m1",), number, lane=PROBE))
+            assert collector.settle(delivery_of(body))
+        assert [line["event"] for line in logged()].count("target.unblocked") == 1
+
+    def test_are_not_probed_if_the_probe_cannot_be_reserved(self, world: Collecting, quick: None) -> None:
+        world.api.ways["m1"] = 503
+        fail_until_held(world, "m1")
+        world.advance(15)
+        message = world.live(6)
+        failures = iter(["before"] * 3)
+        world.aws.fault = lambda operation: next(failures, None) if operation == "PutItem" else None
+        assert world.collect(message)
+        assert world.is_quiet()
+        assert world.held(6) == {"m1"}
 
     def test_stay_held_with_a_failed_probe_whose_slot_is_kept(self, world: Collecting) -> None:
         world.api.ways["m1"] = 503
@@ -512,27 +587,25 @@ class TestHeldTargets:
         assert state.trouble is not None
         for _ in range(3):
             world.advance(300)
-            world.collect(world.live(world_slot(world)))
+            world.collect(world.live(newest(world)))
             for message, _ in world.sent("retry"):
                 world.collect(message)
         text = targets(*NAMES, max_body="2MiB")
         with collecting(text, tmp_path / "next", world.aws) as after:
             after.advance(world.offset + 20)
-            number = world_slot(after)
+            number = newest(after)
             after.collect(after.live(number))
             ((probe, _),) = after.sent("retry")
             assert probe.lane == PROBE
 
 
-def world_slot(world: Collecting) -> int:
+def newest(world: Collecting) -> int:
     """The number of the newest slot that is due."""
     late = (world.now() - world.bundle.due(world.slot())).total_seconds()
     return int(late // world.bundle.interval_seconds)
 
 
-def _delivery(body: str) -> Any:
-    from kizami.aws.deliveries import Delivery
-
+def delivery_of(body: str) -> Delivery:
     return Delivery("message-0", body, "1", "receipt-0")
 
 
@@ -811,7 +884,9 @@ def assert_settled(world: Collecting) -> None:
 
 ONE_SLOT = """
 import sys
+from kizami.aws.blocks import Blocks
 from kizami.aws.client.json_client import JsonClient
+from kizami.aws.blocks import Blocks
 from kizami.aws.client.json_client import AwsError, Fields
 from kizami.aws.collect import CollectSettings, DeliveryCollector
 from kizami.aws.deliveries import Delivery
