@@ -368,7 +368,7 @@ def _ticks_and_plans(chance: random.Random, table: str) -> Iterator[object]:
                 lambda: (plans.bundle("one.0"), plans.bundle("one.1"), plans.plan("other")),
             )
         )()
-        yield ticks.count_settled(bundle, start, shift(start, 20)), ticks.newest(bundle, slot, 2)
+        yield ticks.count_perfect(bundle, start, shift(start, 20)), ticks.newest(bundle, slot, 2)
         yield ticks.at([(bundle, slot), (other, slot)])
     for partition in ("#tick one.0", "#plans", "#plan one"):
         request = {"KeyConditionExpression": "metricName = :name", "ConsistentRead": True}
