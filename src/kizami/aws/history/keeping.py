@@ -69,10 +69,12 @@ def is_given_up(message: ScheduleMessage, target: Target, now: datetime) -> bool
 
 def expiring(records: Iterable[MetricRecord], target: Target) -> list[MetricRecord]:
     """The records as they are stored: each says when it may be removed, if it may."""
-    if target.keep_seconds is None:
-        return list(records)
-    kept = HOUR + target.keep_seconds + SPARE_SECONDS
-    return [replace(record, expires_at=int(hour_of(record.slot).timestamp()) + kept) for record in records]
+    return [replace(record, expires_at=expires_at(record.slot, target.keep_seconds)) for record in records]
+
+
+def expires_at(slot: datetime, keep_seconds: int | None) -> int | None:
+    """Return when the record of a slot may be removed, in seconds since 1970; None if it is kept for ever."""
+    return None if keep_seconds is None else int(hour_of(slot).timestamp()) + HOUR + keep_seconds + SPARE_SECONDS
 
 
 def closes_at(record: MetricRecord, keep_seconds: int) -> float:

@@ -108,6 +108,12 @@ class DynamoDbMetricStore:
         values = {":metric": metric, ":last": format_second(end)}
         return self._one({"KeyConditionExpression": SLOTS_UNTIL, "ScanIndexForward": False}, values)
 
+    def newest_records(self, metric: str, until: datetime, limit: int) -> list[MetricRecord]:
+        """Return the records of the newest slots that begin by `until`, newest first."""
+        request = {"KeyConditionExpression": SLOTS_UNTIL, "ScanIndexForward": False, "Limit": limit}
+        page = next(self._query(request, {":metric": metric, ":last": format_second(until)}))
+        return list(map(_record, page.get("Items", ())))
+
     def records_at(self, slots: Mapping[str, datetime]) -> list[MetricRecord]:
         """The record of one slot of each of up to MAX_KEYS metrics, in no order; those that there are."""
         keys = [
