@@ -44,7 +44,6 @@ from kizami.core.slots import Window, floor_to_slot, format_instant, shift, slot
 from kizami.core.ticks import Answered, Tick, steps_after
 
 FIRST_WRITE_SECONDS = 1.0  # after which a live delivery writes what it has; of a short interval a fifth
-LATE_SECONDS = 6300  # an hour may be sealed from 15 minutes later on: a write to it must be noted before
 NAMED = 5
 
 log = logging.getLogger(__name__)
@@ -196,9 +195,7 @@ class DeliveryCollector:
         if (slot.is_begun or slot.lane != LIVE) and self._ticks.add(slot.bundle, slot.at, facts):
             return
         now, due = machine.now(), slot.bundle.due(slot.at)
-        # A backfill may be about slots before the first live one of the bundle, where its mark begins.
-        if slot.lane == BACKFILL or (now - due).total_seconds() > LATE_SECONDS:
-            self._marks.note_late(slot.bundle.name, slot.at, now)
+        self._marks.note_if_late(slot.bundle, slot.at, now, is_backfill=slot.lane == BACKFILL)
         late_ms = round(((slot.began or now) - due).total_seconds() * 1000)
         self._ticks.record(slot.bundle, slot.at, facts, late_ms)
         slot.is_begun = True

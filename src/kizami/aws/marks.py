@@ -25,6 +25,7 @@ from typing import Any
 from kizami.aws.client.json_client import Fields
 from kizami.aws.dynamodb import change_item, put_items, read_items
 from kizami.aws.invocation import TimeLeft
+from kizami.core.bundles import Bundle
 from kizami.core.epoch import EPOCH, from_seconds, to_seconds
 from kizami.core.errors import StoreError
 from kizami.core.recovery import Mark, TickRun
@@ -84,6 +85,14 @@ class Marks:
         Return the mark as it is kept, None if another run has written it since it was read.
         """
         return self._write(mark, "e = :seen", {":seen": {"N": str(mark.version)}})
+
+    def note_if_late(self, bundle: Bundle, slot: datetime, now: datetime, *, is_backfill: bool = False) -> None:
+        """Note the day of a slot, if need be, before its tick is begun or its row is written.
+
+        A slot of a backfill may lie before the first live one of its bundle, where the mark begins.
+        """
+        if is_backfill or now > shift(bundle.due(slot), LATE_SECONDS):
+            self.note_late(bundle.name, slot, now)
 
     def note_late(self, bundle: str, slot: datetime, now: datetime) -> None:
         """Note, before a tick is written long after its slot, that its day is to be sealed again."""

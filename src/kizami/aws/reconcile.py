@@ -28,7 +28,7 @@ from kizami.aws.client import machine
 from kizami.aws.files import PackagedTargets
 from kizami.aws.history.keeping import KeptMetric, hour_of, kept_metrics
 from kizami.aws.invocation import TimeLeft
-from kizami.aws.marks import LATE_SECONDS, Marks
+from kizami.aws.marks import Marks
 from kizami.aws.returns import Failed, Returns
 from kizami.aws.rows import RowTicks
 from kizami.aws.sealed import SealedItems
@@ -374,8 +374,7 @@ class Recovery:
     def _note_late_rows(self, bundle: Bundle, slots: Iterable[LackingSlots], now: datetime) -> None:
         """Note the days of rows that may arrive after their hour was added up: no Collector of rows does that."""
         for each in slots:
-            if now > shift(bundle.due(each.start), LATE_SECONDS):
-                self._marks.note_late(bundle.name, each.start, now)
+            self._marks.note_if_late(bundle, each.start, now)
 
     def _give_up(self, bundle: Bundle, slots: Sequence[LackingSlots], now: datetime) -> list[LackingSlots]:
         """Give slots up: their dead letter first, then their ticks; return those for which both is done.

@@ -15,7 +15,7 @@ any write is safe. A value counts more than a state: `o`, `d` and `h` may name a
 from __future__ import annotations
 
 import base64
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import inf
@@ -115,8 +115,18 @@ class Ticks:
                 return False
         return True
 
-    def ask_again(self, bundle: Bundle, slot: datetime, places: Collection[int], now: datetime) -> None:
-        """Note that a backfill asks for these members: within the grace they are pending, and not dead."""
+    def ask_again(
+        self,
+        bundle: Bundle,
+        slot: datetime,
+        places: Collection[int],
+        now: datetime,
+        before_new: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Note that a backfill asks for these members: within the grace they are pending, and not dead.
+
+        `before_new` is called before a tick is begun: its day may have to be noted as a late one.
+        """
         asked, at = _set(frozenset(places)), {"N": str(int(now.timestamp()))}
         change: Fields = {
             "TableName": self._table,
@@ -128,7 +138,10 @@ class Ticks:
         new = {**_empty(bundle, slot), "o": asked, "p": {"BOOL": True}, "q": at}
         put: Fields = {"TableName": self._table, "Item": new, "ConditionExpression": _IS_NEW}
         for _ in range(_TRIES):
-            if change_item(self._time_left, "UpdateItem", change) or change_item(self._time_left, "PutItem", put):
+            if change_item(self._time_left, "UpdateItem", change):
+                return
+            before_new()
+            if change_item(self._time_left, "PutItem", put):
                 return
         raise StoreError(f"the tick {format_instant(slot)} of bundle {bundle.name} is deleted again and again")
 
