@@ -88,7 +88,7 @@ class Recovering:
         plans, ticks = Plans(TABLE), Ticks(TABLE)
         for _ in range(minutes):
             minute = floor_to_minute(self.now)
-            assert plans.claim(self.plan.name, minute)
+            assert plans.claim(self.plan, minute)
             for bundle in self.plan.bundles:
                 first = shift(minute, -bundle.lag_seconds)
                 for slot in slots_between(first, shift(first, 60), bundle.interval_seconds):

@@ -343,8 +343,7 @@ def _ticks_and_plans(chance: random.Random, table: str) -> Iterator[object]:
     bundle, other = (Bundle(f"{plan}.0", 5, 0, True, 0, members) for plan in ("one", "other"))
     ticks, plans = Ticks(table), Plans(table)
     start = parse_instant("2025-12-02T10:23:00Z", "start")
-    for plan in (bundle, other):
-        plans.register(BundlePlan(plan.plan, (plan,)))
+    both = tuple(BundlePlan(each.plan, (each,)) for each in (bundle, other))
     for _ in range(150):
         slot = shift(start, 5 * chance.randrange(4))
         places = [frozenset(chance.sample(range(4), chance.randrange(1, 3))) for _ in range(4)]
@@ -363,7 +362,7 @@ def _ticks_and_plans(chance: random.Random, table: str) -> Iterator[object]:
                 lambda slot=slot, places=places: ticks.ask_again(bundle, slot, places[0], start),
                 lambda slot=slot, places=places: ticks.forget_dead(bundle, slot, places[0]),
                 lambda items=items: ticks.delete(items) if items else None,
-                lambda slot=slot: plans.claim(chance.choice(("one", "other")), slot),
+                lambda slot=slot: plans.claim(chance.choice(both), slot),
                 lambda: plans.periods(),
                 lambda: (plans.bundle("one.0"), plans.bundle("one.1"), plans.plan("other")),
             )

@@ -27,7 +27,7 @@ A delivery of configured targets:
     returns   what goes back: messages for the retry lane, dead letters
 
 How far each bundle was looked at and sealed is in marks: reconcile goes through bundle_list, looks at what is due,
-and asks for what is missing.
+and asks for what is missing. A run of the reconciler does that, publishes coverage and seals (runs).
 
 The question about slots is answered by slot_answers (newest_slots, record_pieces: two views that go step by step):
 

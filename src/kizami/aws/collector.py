@@ -15,7 +15,7 @@ from kizami.aws.client.polled_api import api_client, fetch, without_query
 from kizami.aws.deliveries import Delivery, read_deliveries, report_failures
 from kizami.aws.history.keeping import expiring, is_given_up
 from kizami.aws.invocation import Context, TimeLeft, log_invocation, time_left
-from kizami.aws.settings import CollectorSettings, bundle_settings, collector_settings
+from kizami.aws.settings import CollectorSettings, bundle_settings, collect_settings, collector_settings
 from kizami.aws.store.metric_table import DynamoDbMetricStore
 from kizami.core.collector import is_missed, plan_request, read_records, seconds_to_wait
 from kizami.core.config import Config
@@ -69,8 +69,9 @@ def handler(event: Mapping[str, Any], context: Context) -> dict[str, list[dict[s
     """
     log_invocation(context)
     try:
-        bundles = bundle_settings(os.environ)
-        settings = None if bundles else collector_settings(os.environ)
+        planned = collect_settings(os.environ)
+        bundles = None if planned else bundle_settings(os.environ)
+        settings = None if planned or bundles else collector_settings(os.environ)
         deliveries = read_deliveries(event)
     except KizamiError as error:
         log.error(
@@ -79,6 +80,11 @@ def handler(event: Mapping[str, Any], context: Context) -> dict[str, list[dict[s
         )
         raise
     left = time_left(context)
+    if planned is not None:
+        from kizami.aws.collect import DeliveryCollector  # the original target never needs it
+
+        collector = DeliveryCollector(planned, left)
+        return report_failures(each for each in deliveries if not collector.settle(each))
     if bundles is not None:
         from kizami.aws.bundles.collecting import collect_bundles  # one target never needs it
 

@@ -71,6 +71,11 @@ class PackagedTargets:
         self.place = lru_cache(maxsize=20_000)(self._place)
         self._piece = lru_cache(maxsize=_BUNDLES_IN_MEMORY)(self._read_piece)
 
+    @property
+    def has_plan(self) -> bool:
+        """Return True if the pieces are those of a plan."""
+        return os.path.exists(self._path(_PLAN))
+
     @cached_property
     def plan(self) -> BundlePlan:
         """Every bundle that is polled."""

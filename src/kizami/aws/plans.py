@@ -37,25 +37,26 @@ class Plans:
         self._table = table
         self._time_left = time_left
 
-    def claim(self, plan: str, minute: datetime) -> bool:
-        """Return True if this plan may send the minute. `register` its members before the first claim.
+    def claim(self, plan: BundlePlan, minute: datetime) -> bool:
+        """Return True if this plan may send the minute; its bundles are registered before its first one.
 
         A minute that was claimed before may be sent again by the same plan: conditional writes absorb that.
         """
         for _ in range(_TRIES):
-            found = self._go_on(plan, minute)
+            found = self._go_on(plan.name, minute)
             if found is None:
                 return True
-            if not found:
-                began = self._begin(plan, minute, "attribute_not_exists(metricName)", {})
-            elif found["g"]["S"] == plan:
+            if found and found["g"]["S"] == plan.name:
                 return minute >= _time(found["s"])
-            elif minute <= _time(found["m"]):
+            if found and minute <= _time(found["m"]):
                 return False
-            else:
+            self.register(plan)
+            if found:
                 self._end_period(found, minute)
                 seen = {":was": found["g"], ":last": found["m"]}
-                began = self._begin(plan, minute, "g = :was AND m = :last", seen)
+                began = self._begin(plan.name, minute, "g = :was AND m = :last", seen)
+            else:
+                began = self._begin(plan.name, minute, "attribute_not_exists(metricName)", {})
             if began:
                 return True
         raise StoreError("two deployments claim the same minutes; the next minute decides")

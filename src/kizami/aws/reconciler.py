@@ -17,6 +17,7 @@ from kizami.aws.settings import (
     Environment,
     configured_targets,
     find_bundles,
+    find_packaged,
     keep_seconds,
     packaged_config,
     read_number,
@@ -79,6 +80,12 @@ def handler(event: Any, context: Context) -> dict[str, int]:
     log_invocation(context)
     left = time_left(context)
     try:
+        if find_packaged(os.environ) is not None:
+            from kizami.aws.runs import run, run_settings  # the original target never needs it
+
+            planned = run_settings(os.environ)
+            assert planned is not None
+            return run(planned, event, machine.now(), left)
         settings = reconciler_settings(os.environ)
         store, queue = DynamoDbMetricStore(settings.table_name, left), SqsQueue(settings.queue_url, left)
         if settings.bundles is None:

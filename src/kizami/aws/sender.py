@@ -6,28 +6,31 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kizami.aws.client import machine
-from kizami.aws.invocation import Context, log_invocation, time_left
+from kizami.aws.invocation import Context, TimeLeft, log_invocation, time_left
 from kizami.aws.settings import SenderSettings, sender_settings
 from kizami.aws.store.sqs_queue import QueueNotFound, SqsQueue
 from kizami.core.errors import ConfigurationError, InvalidInput, KizamiError, QueueError
 from kizami.core.ports import FailedSend, MessageSender
-from kizami.core.sender import Planned, PlannedBundle, plan_all, plan_bundles
-from kizami.core.slots import format_instant, parse_instant
+from kizami.core.sender import Planned, PlannedBundle, is_too_old, plan_all, plan_bundles, plan_ticks
+from kizami.core.slots import floor_to_minute, format_instant, parse_instant
+
+if TYPE_CHECKING:
+    from kizami.aws.files import PackagedTargets
 
 log = logging.getLogger(__name__)
 
 
 def handler(event: Mapping[str, Any], context: Context) -> dict[str, int]:
-    """Send the messages of the minute that the event's `time` falls in; answers how many were sent and failed."""
+    """Send the messages of the minute that the event's `time` falls in; return how many were sent and failed."""
     log_invocation(context)
     try:
         settings = sender_settings(os.environ)
-        triggered_at = read_trigger_time(event)
-        plan = make_plan(settings, triggered_at, machine.now())
-        answer = send_plan(plan, SqsQueue(settings.queue_url, time_left(context)))
+        triggered_at, left = read_trigger_time(event), time_left(context)
+        plan = make_plan(settings, triggered_at, machine.now(), left)
+        answer = send_plan(plan, SqsQueue(settings.queue_url, left))
         minute = format_instant(triggered_at)
         log.info("messages sent", extra={"event": "messages.sent", "time": minute, **answer})
         return answer
@@ -39,11 +42,33 @@ def handler(event: Mapping[str, Any], context: Context) -> dict[str, int]:
         raise
 
 
-def make_plan(settings: SenderSettings, triggered_at: datetime, now: datetime) -> Sequence[Planned]:
-    """The minute's messages: one a bundle and tick, or one a target and tick."""
+def make_plan(
+    settings: SenderSettings, triggered_at: datetime, now: datetime, left: TimeLeft
+) -> Sequence[Planned]:
+    """Return the minute's messages: one a bundle and tick, or one a target and tick."""
+    if settings.targets is not None:
+        return _claimed_ticks(settings.targets, settings.table_name, triggered_at, now, left)
     if settings.bundles is not None:
         return plan_bundles(triggered_at, settings.bundles.all(), now)
     return plan_all(triggered_at, settings.config.targets, now)
+
+
+def _claimed_ticks(
+    targets: PackagedTargets, table: str, triggered_at: datetime, now: datetime, left: TimeLeft
+) -> Sequence[Planned]:
+    """Return the messages of a plan's bundles if this plan may send the minute; else nothing is sent."""
+    from kizami.aws.plans import Plans  # the original target never needs it
+
+    minute, plan, reason = floor_to_minute(triggered_at), targets.plan, None
+    if is_too_old(minute, now):
+        reason = "it is long over; the reconciler asks for its slots"
+    elif not Plans(table, left).claim(plan, minute):
+        reason = "another deployment has sent it"
+    if reason is None:
+        return plan_ticks(triggered_at, plan.bundles, now)
+    details = {"time": format_instant(minute), "plan": plan.name, "reason": reason}
+    log.warning("the minute is not sent", extra={"event": "minute.skipped", **details})
+    return ()
 
 
 def read_trigger_time(event: Mapping[str, Any]) -> datetime:

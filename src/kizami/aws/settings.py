@@ -17,6 +17,7 @@ from kizami.core.targets.target import DEFAULT_TIMEOUT_SECONDS, Target
 
 if TYPE_CHECKING:
     from kizami.aws.bundles.files import PackagedBundles
+    from kizami.aws.collect import CollectSettings
     from kizami.aws.files import PackagedTargets
 
 Environment = Mapping[str, str]
@@ -33,6 +34,8 @@ class SenderSettings:
     queue_url: str
     config: Config
     bundles: PackagedBundles | None = None
+    targets: PackagedTargets | None = None  # those of a plan, whose ticks are packed
+    table_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +87,25 @@ def queue_urls(environment: Environment) -> QueueUrls:
 
 
 def find_packaged(environment: Environment) -> PackagedTargets | None:
-    """Return the targets that were deployed with the function; None for the original target."""
+    """Return the targets that were deployed with the function as a plan; None if they were not."""
     name = environment.get("KIZAMI_BUNDLES")
     if not name:
         return None
     from kizami.aws.files import packaged_targets  # the original target never needs it
 
-    return packaged_targets(os.path.join(environment.get("LAMBDA_TASK_ROOT", ""), name))
+    targets = packaged_targets(os.path.join(environment.get("LAMBDA_TASK_ROOT", ""), name))
+    return targets if targets.has_plan else None
+
+
+def collect_settings(environment: Environment) -> CollectSettings | None:
+    """Read what deliveries of a plan's targets need; None if none were deployed with the function."""
+    targets = find_packaged(environment)
+    if targets is None:
+        return None
+    from kizami.aws.collect import CollectSettings
+
+    attempts = int(read_number(environment, "KIZAMI_MAX_ATTEMPTS", DEFAULT_ATTEMPTS))
+    return CollectSettings(require_table_name(environment), targets, queue_urls(environment), attempts)
 
 
 def bundle_settings(environment: Environment) -> BundleSettings | None:
@@ -132,7 +147,10 @@ def queue_name(place: str) -> str:
 
 def sender_settings(environment: Environment) -> SenderSettings:
     """`QUEUE_URL`, and the targets: see `configured_targets`."""
-    url, bundles = require_queue_url(environment), find_bundles(environment)
+    url = require_queue_url(environment)
+    if targets := find_packaged(environment):
+        return SenderSettings(url, Config(), targets=targets, table_name=require_table_name(environment))
+    bundles = find_bundles(environment)
     return SenderSettings(url, Config() if bundles else configured_targets(environment), bundles)
 
 

@@ -8,10 +8,14 @@ from datetime import datetime
 from functools import lru_cache
 from math import ceil
 
+from kizami.core.bundles import Bundle
 from kizami.core.messages import BundleMessage, ScheduleMessage
 from kizami.core.slots import Window, floor_to_minute, floor_to_slot, shift, to_utc
 from kizami.core.targets.bundles import NamedBundle, Polled
 from kizami.core.targets.target import Target, Timed
+
+# A trigger that is older sends nothing: its slots may have been asked for as past ones already.
+OLDEST_MINUTE_SECONDS = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,23 @@ def plan_bundles(
         for delay, window in ticks_to_send(triggered_at, bundle, now or triggered_at)
     )
     return tuple(sorted(plan, key=lambda entry: entry.delay_seconds))
+
+
+def plan_ticks(
+    triggered_at: datetime, bundles: Iterable[Bundle], now: datetime | None = None
+) -> tuple[PlannedBundle, ...]:
+    """Return a minute's messages of a plan's bundles, each at its offset within the interval, soonest first."""
+    plan = (
+        PlannedBundle(BundleMessage(window, bundle.names, bundle.name), delay + bundle.offset_seconds)
+        for bundle in bundles
+        for delay, window in ticks_to_send(triggered_at, bundle, now or triggered_at)
+    )
+    return tuple(sorted(plan, key=lambda entry: entry.delay_seconds))
+
+
+def is_too_old(minute: datetime, now: datetime) -> bool:
+    """Return True if a trigger's minute is not sent any more: the reconciler asks for its slots."""
+    return now > shift(minute, OLDEST_MINUTE_SECONDS)
 
 
 def message_for_slot(slot: datetime, target: Timed) -> ScheduleMessage:
