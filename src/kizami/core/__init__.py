@@ -12,6 +12,7 @@ On AWS targets are asked together and stored together:
 
     bundles       which targets, and which bundle holds a slot
     ticks         the answers of a bundle to one slot time, packed
+    tick_columns  ticks read in bulk: states by bits, values of a metric as columns; slot_states: in runs
     holding       targets that are slow or held: which lane asks them, and when they are probed
     recovery      how far a bundle's ticks were looked at, and what they lack; rounds: what is asked for again
     retries       when a slot that failed is tried again, and when it is given up
