@@ -36,8 +36,8 @@ from kizami.core.messages import BACKFILL, LIVE, PROBE
 from kizami.core.slots import shift
 from kizami.core.targets.target import DEFAULT_TIMEOUT_SECONDS, Target
 
-LIVE_SECONDS = 2.0  # after which a live delivery ends; an answer that takes longer makes its target slow
-QUICK_SECONDS = 1.5
+LIVE_SECONDS = 1.5  # after which a live delivery ends; an answer that takes longer makes its target slow
+QUICK_SECONDS = 1.2
 QUICK_ANSWERS = 2  # in a row, after which a slow target is well
 MOST_FAILURES = 3  # in a row: not reachable, no answer in time, status 5xx
 MOST_LASTING = 2  # in a row: failures that waiting does not heal

@@ -117,7 +117,7 @@ class TestALiveDelivery:
         seen: list[set[str]] = []
 
         def look(exchange: Exchange) -> None:
-            exchange.stopping.wait(1.5)
+            exchange.stopping.wait(1.2)
             seen.append(set(world.values()))
             exchange.hang()
 

@@ -357,7 +357,7 @@ class TestInstallation:
         well, failing, hanging = (estimate(THOUSAND, **each) for each in ({}, {"failing": 0.1}, {"hanging": 0.1}))
         probes = 10 * MONTH / 300 * (1 - 0.9**100)  # a message each five minutes for each bundle
         timed_out = line(hanging, "GB-seconds, Collector, probe").quantity
-        assert timed_out == pytest.approx(probes * 1.02 * billed(0.25, 0.01, 0.04 + (10 + 2 + 2) / 3), rel=0.001)
+        assert timed_out == pytest.approx(probes * 1.02 * billed(0.25, 0.01, 0.04 + (10 + 1.5 + 1.5) / 3), rel=0.001)
         assert line(failing, "GB-seconds, Collector, probe").quantity < timed_out / 10
         assert quantity(hanging, "writes: states of targets") == pytest.approx(100 * MONTH / 300)
         assert quantity(hanging, "writes: sealed spans") == 0.9 * quantity(well, "writes: sealed spans")
@@ -365,7 +365,7 @@ class TestInstallation:
     def test_probes_without_backfill_have_the_whole_timeout(self) -> None:
         found = (estimate(replace(THOUSAND, backfill=backfill), hanging=0.1) for backfill in (True, False))
         impatient, patient = (line(each, "GB-seconds, Collector, probe").quantity for each in found)
-        assert patient / impatient == pytest.approx(10 / (14 / 3), rel=0.02)
+        assert patient / impatient == pytest.approx(10 / (13 / 3), rel=0.02)
 
     def test_the_bill_says_nothing_of_connections_that_hosts_do_not_keep(self) -> None:
         assert estimate(THOUSAND).notes

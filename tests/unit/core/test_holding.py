@@ -105,20 +105,20 @@ def test_an_error_that_comes_quickly_does_not() -> None:
 
 
 def test_a_late_answer_makes_its_target_slow_on_the_retry_lane_alone() -> None:
-    state = note_answer(None, CALLS, 2.1, RETRY, NOW)
+    state = note_answer(None, CALLS, 1.6, RETRY, NOW)
     assert state == TargetState(slow=True)
-    assert note_answer(None, CALLS, 2.0, RETRY, NOW) is None
+    assert note_answer(None, CALLS, 1.5, RETRY, NOW) is None
     assert note_answer(None, CALLS, 9.0, BACKFILL, NOW) is None, "an old slot may take longer"
     assert note_answer(None, CALLS, 9.0, LIVE, NOW) is None, "a bundle of one waits for its answer"
 
 
 def test_two_quick_answers_in_a_row_make_it_well() -> None:
     slow = TargetState(slow=True)
-    once = note_answer(slow, CALLS, 1.4, RETRY, NOW)
+    once = note_answer(slow, CALLS, 1.1, RETRY, NOW)
     assert once == TargetState(slow=True, quick=1)
-    assert note_answer(once, CALLS, 1.6, RETRY, NOW) == slow, "in a row"
-    assert note_answer(once, CALLS, 1.4, RETRY, NOW) == TargetState()
-    assert note_answer(slow, CALLS, 1.6, RETRY, NOW) is None, "nothing to write"
+    assert note_answer(once, CALLS, 1.3, RETRY, NOW) == slow, "in a row"
+    assert note_answer(once, CALLS, 1.1, RETRY, NOW) == TargetState()
+    assert note_answer(slow, CALLS, 1.3, RETRY, NOW) is None, "nothing to write"
 
 
 def test_a_failure_ends_the_row_of_quick_answers() -> None:
