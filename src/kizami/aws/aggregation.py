@@ -13,10 +13,10 @@ from kizami.aggregation.batch import Batch, Ending, RunContext, RunOutcome
 from kizami.aggregation.log_codes import LogCode, RunLog
 from kizami.aggregation.messages import read_message
 from kizami.aggregation.signing import ApiKey
+from kizami.aggregation.stores.company_failures import CompanyFailures
 from kizami.aggregation.stores.company_table import DynamoDbLockStore
 from kizami.aggregation.stores.points_table import DynamoDbPointStore
 from kizami.aws.aggregation_settings import AggregationSettings, aggregation_settings
-from kizami.aws.alerts.failure_notes import COMPANY, FAILURES_PARTITION, FailureNotes
 from kizami.aws.client import machine
 from kizami.aws.client.polled_api import api_client, fetch
 from kizami.aws.client.secrets import resolve
@@ -42,8 +42,9 @@ def handler(event: Mapping[str, Any], context: Context) -> dict[str, list[dict[s
     except KizamiError as error:
         RunLog().write(LogCode.UNKNOWN, error)
         raise
-    batch, notes = make_batch(settings, left), _notes(settings, left)
-    failed = [delivery for delivery in deliveries if not succeeds(batch, delivery, left, notes)]
+    batch = make_batch(settings, left)
+    failures = CompanyFailures(settings.metrics_table, left) if settings.metrics_table else None
+    failed = [delivery for delivery in deliveries if not succeeds(batch, delivery, left, failures)]
     if settings.queue_url:
         bring_back(failed, SqsQueue(settings.queue_url, left), settings.retry_seconds)
     return report_failures(failed)
@@ -61,12 +62,8 @@ def make_batch(settings: AggregationSettings, left: TimeLeft) -> Batch:
     )
 
 
-def _notes(settings: AggregationSettings, left: TimeLeft) -> FailureNotes | None:
-    return FailureNotes(settings.metrics_table, time_left=left) if settings.metrics_table else None
-
-
-def succeeds(batch: Batch, delivery: Delivery, left: TimeLeft, notes: FailureNotes | None = None) -> bool:
-    """Run one delivery; False when it is to be delivered again. A message that is none fails too, into the DLQ."""
+def succeeds(batch: Batch, delivery: Delivery, left: TimeLeft, failures: CompanyFailures | None = None) -> bool:
+    """Run one delivery; return False if it is to be delivered again. An unreadable message fails, too."""
     try:
         message = read_message(delivery.body)
     except InvalidInput as error:
@@ -74,19 +71,18 @@ def succeeds(batch: Batch, delivery: Delivery, left: TimeLeft, notes: FailureNot
         return False
     run_id = machine.new_id()
     outcome = batch.run(message, RunContext(delivery.message_id, run_id, machine.now(), left))
-    if notes is not None:
-        note_outcome(notes, message.company_id, outcome)
+    if failures is not None:
+        note_outcome(failures, message.company_id, outcome)
     return not outcome.is_failure
 
 
-def note_outcome(notes: FailureNotes, company_id: str, outcome: RunOutcome) -> None:
-    """For who looks whether all is well; if that fails, the run's own lines say it alone."""
-    name = f"{COMPANY}{company_id}"
+def note_outcome(failures: CompanyFailures, company_id: str, outcome: RunOutcome) -> None:
+    """Note the outcome of a run for alerts; if that fails, only the run's own log lines tell of it."""
     try:
         if outcome.is_failure:
-            notes.note(FAILURES_PARTITION, name, outcome.reason, machine.now())
+            failures.note(company_id, outcome.reason, machine.now())
         elif outcome.ending is Ending.COMPLETED:
-            notes.forget(FAILURES_PARTITION, name)
+            failures.forget(company_id)
     except StoreError as error:
         log.warning("a failure was not noted", extra={"event": "failure.unnoted", "detail": str(error)})
 

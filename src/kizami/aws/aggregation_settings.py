@@ -18,6 +18,7 @@ from kizami.core.requests.urls import configured_url
 from kizami.core.targets.references import SecretReference, parse_reference
 
 API_BASE_URL = "AGGREGATION_API_BASE_URL"
+FAILURES_PARTITION = "#failures"  # of the metric table, where failed runs are noted
 
 DEFAULT_RETRY_SECONDS = 300
 

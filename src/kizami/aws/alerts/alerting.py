@@ -14,6 +14,7 @@ from datetime import datetime
 from math import inf
 from typing import Any
 
+from kizami.aggregation.stores.company_failures import CompanyFailures
 from kizami.alerts.decision import Decision, decide
 from kizami.alerts.findings import Findings
 from kizami.alerts.incidents import is_backend_well
@@ -25,7 +26,7 @@ from kizami.alerts.texts import render_text
 from kizami.alerts.troubles import NO_LATENESS, STUCK_SECONDS, MachineTrouble, find_backend_troubles
 from kizami.alerts.webhook import message_json
 from kizami.aws.alert_delivery import OutboxDelivery, beat
-from kizami.aws.alerts.failure_notes import COMPANY, FAILURES_PARTITION, FailureNote, FailureNotes
+from kizami.aws.alerts.failure_notes import FailureNote, FailureNotes
 from kizami.aws.alerts.watched import TableTotals, WatchedTargets, find_watched
 from kizami.aws.incidents import IncidentItems
 from kizami.aws.invocation import TimeLeft
@@ -69,6 +70,7 @@ class Alerting:
     policy: ReconcilePolicy
     store: DynamoDbMetricStore
     notes: FailureNotes
+    failures: CompanyFailures
     queue: SqsQueue | None = None
     time_left: TimeLeft = lambda: inf
 
@@ -104,11 +106,7 @@ class Alerting:
         """What rules ask for, and what is wrong with the backend itself and the companies of its batch."""
         totals = TableTotals(self.store, self.time_left)
         watched = find_watched(settings, run.watched, totals, run.count, self.policy, run.now)
-        failed = self.notes.all(FAILURES_PARTITION)
-        companies = {
-            name.removeprefix(COMPANY): note.reason for name, note in failed.items() if name.startswith(COMPANY)
-        }
-        machine = MachineTrouble(failed_companies=companies)
+        machine = MachineTrouble(failed_companies=self.failures.all())
         of_backend = find_backend_troubles(
             self._depth(run), NO_LATENESS, ON_AWS.late_after_ms, run.is_storing, machine
         )
@@ -148,4 +146,5 @@ def alerting_of(
     """That of a stack with a topic."""
     queue = SqsQueue(place.live_queue_url, left) if place.live_queue_url else None
     items, notes = IncidentItems(place.table_name, left), FailureNotes(place.table_name, time_left=left)
-    return Alerting(items, settings, place.topic_arn, place.policy, store, notes, queue, left)
+    failures = CompanyFailures(place.table_name, left)
+    return Alerting(items, settings, place.topic_arn, place.policy, store, notes, failures, queue, left)

@@ -1,4 +1,4 @@
-"""Why requests fail, as functions note it for the reconciler: an item for each target or company that fails.
+"""Why requests fail, as functions note it for the reconciler: an item for each target that fails.
 
 A note says what the last error was, and how many slots have died since the failures began; an hour without one
 ends that. Those of bundles stand in the ledger, beside their ticks: thousands must not meet in one partition.
@@ -21,7 +21,6 @@ from kizami.core.slots import floor_to_second, format_instant, parse_instant, sh
 
 FAILURES_PARTITION = "#failures"
 METRIC_KEYS, LEDGER_KEYS = ("metricName", "slotTime"), ("bundle", "tick")
-COMPANY = "company/"  # before the name of a company, which may be that of a target as well
 PREFIX = "failed/"  # sorts behind every tick
 NOTE_SECONDS = 2.0  # nobody waits longer for it
 SPELL_SECONDS, KEPT_SECONDS = 3600, 2 * 86_400

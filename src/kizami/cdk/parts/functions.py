@@ -14,7 +14,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from kizami.aws.alerts.failure_notes import FAILURES_PARTITION
+from kizami.aws.aggregation_settings import FAILURES_PARTITION
 from kizami.cdk.foundation import Foundation
 from kizami.cdk.parts.findings import acknowledge
 from kizami.cdk.parts.package import require_packaged

@@ -12,11 +12,8 @@ import fakes.fault_server as faults
 from aws_here.lambda_events import LambdaContext, sqs_event
 from aws_here.local_aws import create_metrics_table, create_queue, lead_to
 from fakes.fault_server import FaultServer
-from kizami.aggregation.batch import Ending, RunOutcome, UserCounts
-from kizami.aggregation.log_codes import LogCode
 from kizami.aws import collector
-from kizami.aws.aggregation import note_outcome
-from kizami.aws.alerts.failure_notes import COMPANY, FAILURES_PARTITION, FailureNotes, noted_at
+from kizami.aws.alerts.failure_notes import FAILURES_PARTITION, FailureNotes, noted_at
 from kizami.aws.incidents import IncidentItems
 from kizami.aws.reconciler import reconcile, reconciler_settings
 from kizami.aws.settings import _read_config
@@ -104,17 +101,6 @@ def test_it_is_told_with_its_cause_and_its_dead_slots_and_again_when_all_is_stor
     assert slots["stored"] == slots["expected"] > 0
     (incident,) = IncidentItems(table).newest()
     assert not incident.is_open
-
-
-def test_a_company_whose_run_failed_is_noted_until_one_succeeds(table: str) -> None:
-    notes = FailureNotes(table)
-    note_outcome(notes, "acme", RunOutcome(Ending.FAILED, LogCode.UNKNOWN, UserCounts()))
-    (note,) = notes.all(FAILURES_PARTITION).values()
-    assert note.reason == f"{LogCode.UNKNOWN.code}: the run is failed"
-    note_outcome(notes, "acme", RunOutcome(Ending.LOCKED, LogCode.END, UserCounts()))
-    assert notes.all(FAILURES_PARTITION).keys() == {f"{COMPANY}acme"}, "another run is at work: nothing is known"
-    note_outcome(notes, "acme", RunOutcome(Ending.COMPLETED, LogCode.END, UserCounts()))
-    assert notes.all(FAILURES_PARTITION) == {}
 
 
 def test_failures_an_hour_apart_are_counted_anew(table: str) -> None:

@@ -14,7 +14,8 @@ import pytest
 import fakes.fault_server as faults
 from aws_here.bundled import Bundled, deploy_bundles
 from fakes.fault_server import FaultServer
-from kizami.aws.alerts.failure_notes import COMPANY, FAILURES_PARTITION, LEDGER_KEYS, FailureNotes, noted_at
+from kizami.aggregation.stores.company_failures import CompanyFailures
+from kizami.aws.alerts.failure_notes import LEDGER_KEYS, FailureNotes, noted_at
 from kizami.aws.incidents import IncidentItems
 from kizami.aws.reconciler import reconciler_settings
 from kizami.aws.store.metric_table import DynamoDbMetricStore
@@ -140,7 +141,7 @@ def test_low_coverage_and_a_failed_company_are_told(aws: Bundled, hook: FaultSer
     note(aws, -50, -14, ("a", "c"))
     note(aws, -14, 0)
     reason = "AGGREGATION-004: the run is failed"
-    FailureNotes(aws.table).note(FAILURES_PARTITION, f"{COMPANY}acme", reason, at(-1))
+    CompanyFailures(aws.table).note("acme", reason, at(-1))
     run(aws, 0)
     titles = {each["title"].partition(" since")[0] for each in told(hook)}
     assert titles == {"✗ b: coverage of 1h < 50% (40%)", f"✗ company acme: aggregation failed: {reason}"}
