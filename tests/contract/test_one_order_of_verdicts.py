@@ -20,9 +20,9 @@ import requests
 
 from aws_here.deployed import Deployment
 from aws_here.local_aws import lead_to
-from kizami.alerts.decision import AlertState, decide
-from kizami.alerts.looks import BackendSlotCounter, take_look
+from kizami.alerts.decision import AlertState
 from kizami.alerts.rules.settings import NO_ALERTS
+from kizami.alerts.watch import watch
 from kizami.aws.backend import AwsBackend
 from kizami.aws.known_targets import ON_AWS
 from kizami.aws.store.block_items import BlockItem, BlockItems
@@ -126,8 +126,7 @@ def database(path: Path) -> Path:
 
 def open_incidents(path: Path, backend: LocalBackend) -> None:
     """As the watch of the daemon does at NOW."""
-    look = take_look(backend, NO_ALERTS, NOW)
-    decision = decide(AlertState(), look, NO_ALERTS, BackendSlotCounter(backend, look))
+    decision = watch(backend, AlertState(), NO_ALERTS, NOW)
     with closing(open_database(path)) as connection, transaction(connection):
         save_incidents(connection, decision)
 

@@ -8,5 +8,6 @@ proxy_server              a proxy on the way to them
 throttling_proxy          one on the way to AWS, which refuses the first calls
 canned_api                the APIs of the recipes, with their documented answers
 alert_world               targets that fail and heal as told, and what alerts make of it
+watched_backend           a backend in memory, as far as the watch over it asks
 host_rooms, full_pipe     what the loop would tell of its hosts; a reader that has stopped
 """

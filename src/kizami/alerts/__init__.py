@@ -1,9 +1,10 @@
-"""Alerts: who is told what when something breaks, and when it is whole again (pure; the backends carry it out).
+"""Alerts: incidents, and messages when they begin and are over (pure; the backends save and deliver them).
 
-kizami.toml ─▶ rules/ (who, when, about what; maintenance)
-a backend ─▶ looks (one look at it) ─▶ troubles (what is wrong), numbers (what the counts say) ─▶ findings ─▶ seen
-a run of the reconciler on AWS ─▶ reconciled (the look that it makes) ─▶ seen
-       ─▶ decision ─▶ incidents (begin, join, end) ─▶ notices (who is to be told what)
+kizami.toml ─▶ rules/ (receivers, conditions, targets; maintenance)
+a backend ─▶ watch (one look at it, and the decision; the daemon and the reconciler on AWS call it)
+       ─▶ troubles (what is wrong), numbers (what the counts say) ─▶ findings ─▶ seen
+          reconciled (the look of a run on AWS that judges by what it has read itself)
+       ─▶ decision ─▶ incidents (begin, join, end) ─▶ notices (which messages are due)
                    ─▶ messages (as values) ─▶ texts, by words (for people); webhook (for programs, signed)
 keeping: documents (an incident as the JSON that both backends store)
 """

@@ -18,7 +18,6 @@ from kizami.backend.incidents import Incident, Kind, Member
 
 CALM_SECONDS = 60
 TOGETHER_SECONDS = 600
-PATIENCE_SECONDS = 300  # so long may what is missing take to get onto the queue
 LONGEST_FILL_SECONDS = 86_400
 
 _DEAD_ONLY = frozenset({Kind.DEAD})
@@ -60,7 +59,7 @@ def _is_settled(member: Member, holes: Holes | None, now: datetime) -> bool:
     if holes.awaited:
         return has_passed(member.clear_since, LONGEST_FILL_SECONDS, now)
     is_filled = not (holes.slots.missing and holes.is_refilled)
-    return is_filled or has_passed(member.clear_since, PATIENCE_SECONDS, now)
+    return is_filled or has_passed(member.clear_since, holes.refill_seconds, now)
 
 
 def is_backend_well(incidents: Iterable[Incident]) -> bool:

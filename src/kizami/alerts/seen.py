@@ -15,15 +15,20 @@ from kizami.backend.incidents import Member
 from kizami.backend.targets import KnownTarget
 from kizami.core.coverage import Completeness
 
+REFILL_SECONDS = 300  # one machine has asked for all missing slots by then
+
 
 @dataclass(frozen=True, slots=True)
 class Holes:
-    """Where the slots are that a member of an incident lacked, and whether missing ones are asked for again; where
-    the dead ones are, too, they `return`."""
+    """Where the slots are that a member of an incident lacked, and whether missing ones are asked for again.
+
+    After the recovery that takes at most `refill_seconds`; where dead ones are asked for, too, they `return`.
+    """
 
     slots: SlotTally
     is_refilled: bool = True
     dead_return: bool = False
+    refill_seconds: int = REFILL_SECONDS
 
     @property
     def lacking(self) -> int:

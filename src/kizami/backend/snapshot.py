@@ -165,21 +165,25 @@ def target_statuses(
     targets: Sequence[KnownTarget] | None = None,
     recent: RecentFigures | None = None,
     troubles: Mapping[str, TargetTrouble] | None = None,
+    seconds: int = 60,
 ) -> dict[str, TargetStatus]:
-    """Every target by name; what the caller has read of them already is not asked for again."""
+    """Return every target by name, judged by the slots of the last `seconds`.
+
+    What the caller has read of them already is not read again.
+    """
     targets = backend.targets() if targets is None else targets
     if not targets:
         return {}
     recent = recent or read_recent(backend, targets, now)
     newest = backend.newest_slots([target.name for target in targets])
     found = backend.troubles() if troubles is None else troubles
-    minutes = spans_of(targets, lambda target: target.current(now))
+    minutes = spans_of(targets, lambda target: target.current(now, seconds))
     settled = spans_of(targets, lambda target: target.settled(now))
     counts = backend.slot_counts(minutes)
 
     def status_of(target: KnownTarget) -> TargetStatus:
         name = target.name
-        room = max(1, target.slots_in(LAST_MINUTE)) - minutes[name].expected
+        room = max(1, target.slots_in(timedelta(seconds=seconds))) - minutes[name].expected
         minute = tally_slots(minutes[name], counts[name], min(recent.arrived.get(name, 0), room))
         return TargetStatus(
             target,
@@ -261,11 +265,15 @@ def read_failing_since(backend: Backend) -> dict[str, datetime]:
 
 
 def find_doubtful(
-    backend: Backend, targets: Sequence[KnownTarget], suspects: Container[str], now: datetime
+    backend: Backend,
+    targets: Sequence[KnownTarget],
+    suspects: Container[str],
+    now: datetime,
+    seconds: int = 60,
 ) -> list[KnownTarget]:
-    """Of those that are polled the suspects, and who lacks a slot of his last minute."""
+    """Return the polled targets that are suspects or lack a slot of the last `seconds`."""
     polled = _on(targets)
-    minutes = backend.completeness(spans_of(polled, lambda target: target.current(now)))
+    minutes = backend.completeness(spans_of(polled, lambda target: target.current(now, seconds)))
     return [
         target
         for target in polled

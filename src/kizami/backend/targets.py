@@ -100,9 +100,9 @@ class KnownTarget:
         start = settled.end - timedelta(seconds=self.slots_in(back) * self.interval_seconds)
         return _span(max(start, settled.start), settled.end, self.interval_seconds)
 
-    def current(self, now: datetime) -> Span:
-        """What tells how it does: its settled slots of the last minute, the newest one of a longer interval."""
-        return self.recent(timedelta(seconds=max(60, self.interval_seconds)), now)
+    def current(self, now: datetime, seconds: int = 60) -> Span:
+        """Return the settled slots that tell how it does: of the last minute, or the newest if that is longer."""
+        return self.recent(timedelta(seconds=max(seconds, self.interval_seconds)), now)
 
     def within(self, start: datetime, end: datetime, now: datetime) -> Span:
         """Its settled slots that begin in [start, end)."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kizami.alerts.findings import AlertFinding, topic_of
-from kizami.alerts.troubles import MachineTrouble, find_backend_troubles, find_troubles
+from kizami.alerts.troubles import MachineTrouble, WatchRun, find_backend_troubles, find_troubles
 from kizami.backend.health import SlotTally, TargetStatus
 from kizami.backend.incidents import BACKEND, TROUBLE, Kind
 from kizami.backend.targets import KnownTarget, Polling
@@ -28,7 +28,7 @@ def found(
     status: TargetStatus, deaths: Deaths | None = None, since: datetime | None = None
 ) -> AlertFinding | None:
     name = status.target.name
-    findings = find_troubles({name: status}, {name: deaths} if deaths else {}, NOW, since)
+    findings = find_troubles({name: status}, {name: deaths} if deaths else {}, NOW, WatchRun(running_since=since))
     return findings.bad.get((TROUBLE, name))
 
 
@@ -72,10 +72,12 @@ def test_a_target_that_is_not_polled_has_no_trouble() -> None:
 
 def test_nothing_is_said_about_the_time_before_the_start() -> None:
     silent = replace(WELL, minute=SlotTally(missing=12))
-    findings = find_troubles({"chat/a": silent}, {}, NOW, NOW - timedelta(seconds=30))
+    findings = find_troubles({"chat/a": silent}, {}, NOW, WatchRun(running_since=NOW - timedelta(seconds=30)))
     assert (dict(findings.bad), set(findings.unjudged)) == ({}, {(TROUBLE, "chat/a")})
     assert found(silent, since=NOW - timedelta(minutes=5)) is not None
-    assert not find_troubles({"chat/a": WELL}, {}, NOW, NOW).unjudged, "what is all there is well"
+    assert not find_troubles({"chat/a": WELL}, {}, NOW, WatchRun(running_since=NOW)).unjudged, (
+        "what is all there is well"
+    )
 
 
 @pytest.mark.parametrize(

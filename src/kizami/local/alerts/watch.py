@@ -1,4 +1,4 @@
-"""The watch: a thread of the daemon that looks every 15 seconds, keeps what it decides and has it delivered."""
+"""The daemon's thread for alerts: it watches the backend every 15 seconds, saves decisions and wakes delivery."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 import apsw
 
-from kizami.alerts.decision import AlertState, Decision, decide
+from kizami.alerts.decision import AlertState, Decision
 from kizami.alerts.incidents import is_backend_well
-from kizami.alerts.looks import BackendSlotCounter, take_look
 from kizami.alerts.rules.settings import NO_ALERTS, AlertSettings
-from kizami.alerts.troubles import MachineTrouble
+from kizami.alerts.troubles import MachineTrouble, WatchRun
+from kizami.alerts.watch import watch
 from kizami.backend.incidents import Incident
 from kizami.backend.port import Backend
 from kizami.core.errors import KizamiError, StoreError
@@ -29,7 +29,7 @@ from kizami.local.engine.machine import Machine
 from kizami.local.store.database import LITTLE_ROOM_BYTES, open_database, sqlite_errors, transaction
 
 LOOK_SECONDS = 15.0
-# In the middle of a look the polls have the interpreter, for so many times as long as it was taken from them.
+# Between pieces of a look polls have the interpreter for five times as long as the piece took, at most 0.2 s.
 _REST, _LONGEST_REST_SECONDS = 5.0, 0.2
 STOP_SECONDS = 2.0
 _TIDY_LOOKS = 240  # once an hour
@@ -39,9 +39,9 @@ logger = logging.getLogger(__name__)
 
 
 class AlertWatch:
-    """Looks, decides, keeps and has delivered, until it is closed; nothing it does is waited for by the polls.
+    """Watches the backend until it is closed; polls never wait for it.
 
-    What only the daemon knows, it asks: why it cannot write, and which companies' aggregation failed.
+    `unwritable` and `failed_companies` return what only the daemon knows.
     """
 
     def __init__(
@@ -75,13 +75,13 @@ class AlertWatch:
         self._thread.start()
 
     def use(self, settings: AlertSettings | None) -> None:
-        """Go by these from now on."""
+        """Obey these settings from now on."""
         self._settings = settings or NO_ALERTS
         self._heartbeat.to = self._settings.heartbeat
         self._delivery.use(self._settings.rules)
 
     def close(self) -> None:
-        """Keep what has happened, and end soon."""
+        """Save the events so far, and end soon."""
         self._stopping = True
         self._news.set()
         if self._thread.ident is not None:
@@ -125,11 +125,16 @@ class AlertWatch:
         if not timedelta() <= now - self._looked_at <= _HELD_UP:
             self._running_since = now
         self._looked_at = now
-        look = take_look(backend, settings, now, self._running_since, self._machine_trouble(), self._rests())
+        run = WatchRun(
+            period_seconds=int(LOOK_SECONDS),
+            running_since=self._running_since,
+            machine=MachineTrouble(self._disk_full(), dict(self.failed_companies())),
+            rest=self._rests(),
+        )
         before = with_orders(connection, self._state)
-        decision = decide(before, look, settings, BackendSlotCounter(backend, look))
+        decision = watch(backend, before, settings, now, run)
         self._keep(connection, decision, settings.language, now)
-        self._tell(before, decision)
+        self._log(before, decision)
         self._state = decision.state
         if decision.messages:
             self._delivery.wake()
@@ -137,7 +142,7 @@ class AlertWatch:
             self._heartbeat.beat()
 
     def _rests(self) -> Callable[[], object]:
-        """What lets the polls have their turn in the middle of a look at thousands of targets."""
+        """Return what pauses a look at thousands of targets, so that polls have their turn."""
         worked_since = self._machine.monotonic()
 
         def rest() -> None:
@@ -149,7 +154,7 @@ class AlertWatch:
         return rest
 
     def _keep(self, connection: apsw.Connection, decision: Decision, language: str, now: datetime) -> None:
-        """All in one transaction: what was decided is told, and what is told was decided."""
+        """Save incidents, messages and events in one transaction."""
         self._looks += 1
         is_to_be_tidied = self._looks % _TIDY_LOOKS == 1
         events = self.events.take()
@@ -171,9 +176,6 @@ class AlertWatch:
         with transaction(connection):
             write_events(connection, self.events.take())
 
-    def _machine_trouble(self) -> MachineTrouble:
-        return MachineTrouble(self._disk_full(), dict(self.failed_companies()))
-
     def _disk_full(self) -> str | None:
         if reason := self.unwritable():
             return reason
@@ -181,7 +183,7 @@ class AlertWatch:
         free = self._machine.free_bytes(directory)
         return f"only {free // 2**20} MB are free in {directory}" if free < LITTLE_ROOM_BYTES else None
 
-    def _tell(self, before: AlertState, decision: Decision) -> None:
+    def _log(self, before: AlertState, decision: Decision) -> None:
         known = {incident.number for incident in before.incidents}
         for incident in decision.changed:
             if incident.number not in known:

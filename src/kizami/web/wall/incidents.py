@@ -9,9 +9,9 @@ from functools import partial
 from threading import Lock
 from time import monotonic
 
-from kizami.alerts.looks import BackendSlotCounter
 from kizami.alerts.messages import Message, page_message
 from kizami.alerts.seen import Look
+from kizami.alerts.watch import BackendSlotCounter
 from kizami.backend.health import DAY
 from kizami.backend.incidents import BackendEvent, Incident
 from kizami.backend.port import Backend
