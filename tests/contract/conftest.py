@@ -42,6 +42,16 @@ def _store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_
 @pytest.fixture(params=["moto", "dynamodb-local", "dynalite"])
 def endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A DynamoDB, to which the environment leads."""
+    return _led_to(request, monkeypatch)
+
+
+@pytest.fixture(params=["moto", "dynamodb-local"])
+def transacting_endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The same with transactions, which dynalite does not have."""
+    return _led_to(request, monkeypatch)
+
+
+def _led_to(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     found: str = request.getfixturevalue(request.param.replace("-", "_") + "_endpoint")
     lead_to(found, monkeypatch)
     return found

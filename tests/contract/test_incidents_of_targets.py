@@ -58,8 +58,10 @@ def test_on_one_machine_a_target_s_incidents_are_its_own_and_those_of_kizami_its
         require_own(LocalIncidentLog(connection, path, FixedClock(NOW), asker))
 
 
-def test_on_aws_a_target_s_incidents_are_its_own_and_those_of_kizami_itself(endpoint: str) -> None:
-    items = IncidentItems(create_metrics_table(endpoint))
+def test_on_aws_a_target_s_incidents_are_its_own_and_those_of_kizami_itself(
+    transacting_endpoint: str,
+) -> None:
+    items = IncidentItems(create_metrics_table(transacting_endpoint))
     assert items.save(DECISION, {}, items.read())
     require_own(AwsIncidentLog(items, FixedClock(NOW), asker))
 

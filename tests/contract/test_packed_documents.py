@@ -21,12 +21,12 @@ from kizami.core.errors import StoreError
 
 T0 = datetime(2025, 12, 2, 8, 34, tzinfo=UTC)
 MANY = 100_000
-CHANGES = ("PutItem", "UpdateItem", "DeleteItem")
+COMMIT = "TransactWriteItems"
 
 
 @pytest.fixture
-def table(endpoint: str) -> str:
-    return create_metrics_table(endpoint)
+def table(transacting_endpoint: str) -> str:
+    return create_metrics_table(transacting_endpoint)
 
 
 @pytest.fixture
@@ -97,12 +97,23 @@ def die_after(changes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The function is ended before it changes anything more."""
     left = iter(range(changes))
 
-    def call(time_left: Any, operation: str, parameters: Any) -> bool:
-        if operation in CHANGES and next(left, None) is None:
+    def change(time_left: Any, operation: str, parameters: Any) -> bool:
+        if next(left, None) is None:
             raise KeyboardInterrupt
         return change_item(time_left, operation, parameters)
 
-    monkeypatch.setattr(incidents, "change_item", call)
+    def call(time_left: Any, operation: str, parameters: Any) -> Any:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return call_dynamodb(time_left, operation, parameters)
+
+    monkeypatch.setattr(incidents, "change_item", change)
+    monkeypatch.setattr(incidents, "call_dynamodb", call)
+
+
+def live_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incidents, "change_item", change_item)
+    monkeypatch.setattr(incidents, "call_dynamodb", call_dynamodb)
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -122,7 +133,7 @@ def test_a_run_that_dies_between_its_writes_leaves_the_incident_whole_and_the_ne
         else:
             break
         finally:
-            monkeypatch.setattr(incidents, "change_item", change_item)
+            live_on(monkeypatch)
     assert changes > 5, "it has died at each of its writes"
     assert IncidentItems(table).incident(1) == after
     assert len(versions(table)) == 1
@@ -137,22 +148,22 @@ def test_a_run_that_died_with_its_first_parts_leaves_nothing_behind_where_the_in
         save(table, incident_of(random_names(9)))
     assert len(parts(table)) == 3
     assert IncidentItems(table).incident(1) is None
-    monkeypatch.setattr(incidents, "change_item", change_item)
+    live_on(monkeypatch)
     monkeypatch.setattr(incidents, "PART_BYTES", 300_000)
     assert save(table, incident_of(["a"]))
     assert keys(table) == ["incident/000000000001", "state"]
 
 
 def at_head(step: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Something happens just before the next head is written."""
+    """Something happens just before the next heads are written."""
     steps = iter([step])
 
-    def call(time_left: Any, operation: str, parameters: Any) -> bool:
-        if operation == "UpdateItem" and (found := next(steps, None)) is not None:
+    def call(time_left: Any, operation: str, parameters: Any) -> Any:
+        if operation == COMMIT and (found := next(steps, None)) is not None:
             found()
-        return change_item(time_left, operation, parameters)
+        return call_dynamodb(time_left, operation, parameters)
 
-    monkeypatch.setattr(incidents, "change_item", call)
+    monkeypatch.setattr(incidents, "call_dynamodb", call)
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -170,12 +181,12 @@ def test_of_two_runs_that_write_an_incident_at_once_one_wins_and_the_parts_of_th
 def test_a_write_whose_answer_got_lost_is_not_taken_for_anothers(
     table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def call(time_left: Any, operation: str, parameters: Any) -> bool:
-        if operation == "UpdateItem":
+    def call(time_left: Any, operation: str, parameters: Any) -> Any:
+        if operation == COMMIT:
             call_dynamodb(time_left, operation, parameters)
-        return change_item(time_left, operation, parameters)
+        return call_dynamodb(time_left, operation, parameters)
 
-    monkeypatch.setattr(incidents, "change_item", call)
+    monkeypatch.setattr(incidents, "call_dynamodb", call)
     incident = incident_of(random_names(9))
     assert save(table, incident)
     assert IncidentItems(table).read().state.incidents == (incident,)

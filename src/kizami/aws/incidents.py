@@ -5,8 +5,9 @@
     `outbox/…`          a message that its receiver has not accepted yet
     `part/…`            parts of documents that do not fit one item
 
-A run reads the state, decides, writes incidents and messages, and at last the state, on the condition that it is
-still as it was read. If a run dies before that, the next one does it again, with messages of the same keys.
+A run reads the state, decides, and writes state, incidents and messages in one transaction, on the condition that
+the state is still as it was read. A run that dies before leaves nothing that counts, and one that was slower than
+another has sent nothing.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ from __future__ import annotations
 import json
 import zlib
 from base64 import b64decode, b64encode
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from kizami.alerts.decision import AlertState, Decision
 from kizami.alerts.documents import read_members, read_notices, write_document
 from kizami.aws.client import machine
-from kizami.aws.client.json_client import Fields
-from kizami.aws.dynamodb import change_item, read_items
+from kizami.aws.client.json_client import AwsError, Fields
+from kizami.aws.dynamodb import PAUSES_SECONDS, call_dynamodb, change_item, read_items, store_error
 from kizami.aws.invocation import TimeLeft
 from kizami.backend.incidents import BACKEND, BackendEvent, Incident
 from kizami.core.epoch import from_ms, to_ms
@@ -36,16 +37,28 @@ from kizami.core.slots import floor_to_second, format_instant
 
 ALERTS_PARTITION = "#alerts"
 PART_BYTES = 300_000  # of the 400 KB that an item may have
+MOST_WRITES, MOST_BYTES = 100, 3_000_000  # of a transaction; DynamoDB takes 4 MB
+_REFUSED = ("TransactionCanceledException", "TransactionConflictException")
 _PARTS = "part/"
 _READ_AGAIN = 5  # each time another run would have to write while this one reads
+
+
+class PreparedHead(NamedTuple):
+    """The new version of a document, whose parts are written: the update of its head makes it valid."""
+
+    key: str
+    version: str
+    seen: Fields | None
+    update: Fields
 
 
 class PackedDocuments:
     """Documents of any size: packed in their item (the head) or, if they are long, in parts. StoreError.
 
-    Parts of a new version are written first, then the head that names it, if it is still as it was seen; then
-    parts of other versions are removed. So a head never names parts that do not exist. Parts of a version whose
-    writer died are removed by the next writer of the document; a reader that misses a part reads the head again.
+    Parts of a new version are written first (`prepare`), then the heads of several documents in one transaction,
+    if they are still as they were seen (`commit`); then parts of other versions are removed (`tidy`). So a head
+    never names parts that do not exist. Parts of a version whose writer died are removed by the next writer of
+    the document; a reader that misses a part reads the head again.
     """
 
     def __init__(self, table: str, partition: str, time_left: TimeLeft = lambda: inf) -> None:
@@ -76,18 +89,52 @@ class PackedDocuments:
         parts = [item["part"]["B"] for item in self.query(*_begins_with(prefix))]
         return _unpack(*parts) if len(parts) == int(head["parts"]["N"]) else None
 
-    def write(self, key: str, text: str, attributes: Fields, seen: Fields | None) -> bool:
-        """Write head and document if the head still has the version `seen`; return True if it had."""
+    def prepare(self, key: str, text: str, attributes: Fields, seen: Fields | None) -> PreparedHead:
+        """Write the parts of a document, if it is long; return the update of its head, whose version is `seen`."""
         parts, version = _pack(text), _next_version(seen)
         if len(parts) == 1:
             held, removed = {"document": {"B": parts[0]}}, "parts"
         else:
             self._put_parts(key, version, parts)
             held, removed = {"parts": {"N": str(len(parts))}}, "document"
-        written = {**attributes, "version": {"S": version}, **held}
-        is_ours = self._update(key, written, removed, seen) or self._is_written(key, version)
-        self._remove_parts(key, version, is_ours=is_ours)
-        return is_ours
+        request = _assignments({**attributes, "version": {"S": version}, **held})
+        request["UpdateExpression"] += " REMOVE #removed"
+        request["ExpressionAttributeNames"]["#removed"] = removed
+        request["ConditionExpression"] = "attribute_not_exists(version)" if seen is None else "version = :seen"
+        if seen is not None:
+            request["ExpressionAttributeValues"][":seen"] = seen
+        return PreparedHead(key, version, seen, {"TableName": self._table, "Key": self.key(key), **request})
+
+    def commit(self, heads: Sequence[PreparedHead], puts: Sequence[Fields] = ()) -> bool:
+        """Update heads and put items all at once; return False if another writer was quicker with the first."""
+        updates = [{"Update": head.update} for head in heads]
+        writes = [*updates, *({"Put": {"TableName": self._table, "Item": item}} for item in puts)]
+        for pause in (0.0, *PAUSES_SECONDS):
+            machine.sleep(pause)
+            try:
+                call_dynamodb(self._time_left, "TransactWriteItems", {"TransactItems": writes})
+                return True
+            except AwsError as error:
+                if error.code not in _REFUSED:
+                    raise store_error(error) from None
+            found = (self.head(heads[0].key) or {}).get("version")
+            if found == {"S": heads[0].version}:
+                return True  # an attempt was carried out whose answer was lost
+            if found != heads[0].seen:
+                return False
+        raise StoreError(f"the item {heads[0].key} is written by others at the same time")
+
+    def tidy(self, head: PreparedHead, *, is_ours: bool) -> None:
+        """Remove the parts of a version that was refused or, after one that was accepted, of all older versions.
+
+        A write that began upon an older version is refused, and a version after ours has a higher number.
+        """
+        found = self.query(*_begins_with(f"{_PARTS}{head.key}/"), ProjectionExpression="slotTime")
+        for part in [item["slotTime"]["S"] for item in found]:
+            theirs = part.rsplit("/", 2)[1]
+            is_older = theirs != head.version and _number(theirs) <= _number(head.version)
+            if is_older if is_ours else theirs == head.version:
+                self._change("DeleteItem", {"Key": self.key(part)})
 
     def set(self, key: str, attributes: Fields) -> None:
         """Change attributes of a head and nothing else of it."""
@@ -113,36 +160,8 @@ class PackedDocuments:
             item = {**self.key(f"{_part_key(key, version)}{place:06}"), "part": {"B": part}}
             self._change("PutItem", {"Item": item})
 
-    def _update(self, key: str, attributes: Fields, removed: str, seen: Fields | None) -> bool:
-        request = _assignments(attributes)
-        request["UpdateExpression"] += " REMOVE #removed"
-        request["ExpressionAttributeNames"]["#removed"] = removed
-        request["ConditionExpression"] = "attribute_not_exists(version)" if seen is None else "version = :seen"
-        if seen is not None:
-            request["ExpressionAttributeValues"][":seen"] = seen
-        return self._change("UpdateItem", {"Key": self.key(key), **request})
-
-    def _is_written(self, key: str, version: str) -> bool:
-        """Return True if an attempt was carried out and its answer was lost."""
-        head = self.head(key)
-        return head is not None and head.get("version") == {"S": version}
-
-    def _remove_parts(self, key: str, version: str, *, is_ours: bool) -> None:
-        """Remove the parts of a version that was refused or, after one that was accepted, of all older versions.
-
-        A write that began upon an older version is refused, and a version after ours has a higher number.
-        """
-        found = self.query(*_begins_with(f"{_PARTS}{key}/"), ProjectionExpression="slotTime")
-        for part in [item["slotTime"]["S"] for item in found]:
-            theirs = part.rsplit("/", 2)[1]
-            is_done_with = (
-                theirs != version and _number(theirs) <= _number(version) if is_ours else theirs == version
-            )
-            if is_done_with:
-                self._change("DeleteItem", {"Key": self.key(part)})
-
-    def _change(self, operation: str, request: Fields) -> bool:
-        return change_item(self._time_left, operation, {"TableName": self._table, **request})
+    def _change(self, operation: str, request: Fields) -> None:
+        change_item(self._time_left, operation, {"TableName": self._table, **request})
 
 
 def _pack(text: str) -> list[str]:
@@ -187,13 +206,17 @@ _STATE, _INCIDENT, _OUTBOX = "state", "incident/", "outbox/"
 _NUMBER = "{:012}"
 _PAST_ALL = "~"  # sorts behind every number
 
+_IncidentWrite = tuple[PreparedHead, list[Fields]]  # with the outbox items of its messages
+
 
 @dataclass(frozen=True, slots=True)
 class KeptState:
-    """The state as it was read, and its version."""
+    """The state as it was read, when the first run watched, and the versions of state and incidents."""
 
     state: AlertState
     version: Fields | None = None
+    since: datetime | None = None
+    versions: Mapping[int, Fields] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,18 +243,37 @@ class IncidentItems:
         if last is None:
             return KeptState(AlertState())
         head, kept = last[0], json.loads(last[1])
-        incidents = tuple(found for number in kept["inMind"] if (found := self.incident(number)) is not None)
         told = {(rule, group, topic): from_ms(at) for rule, group, topic, at in kept["toldAt"]}
-        return KeptState(AlertState(incidents, kept["next"], told), head["version"])
+        found = {number: self._find(_incident_key(number)) for number in kept["inMind"]}
+        there = {number: each for number, each in found.items() if each is not None}
+        incidents = tuple(_read(*each) for each in there.values())
+        versions = {number: item["version"] for number, (item, _) in there.items()}
+        since = None if kept["since"] is None else from_ms(kept["since"])
+        return KeptState(AlertState(incidents, kept["next"], told), head["version"], since, versions)
 
-    def save(self, decision: Decision, outbox: dict[str, dict[str, Any]], before: KeptState) -> bool:
-        """Write a decision with its messages, by their keys; return False if another run was quicker."""
-        if not all(map(self._write, decision.changed)):
-            return False
+    def save(self, decision: Decision, outbox: Mapping[str, dict[str, Any]], before: KeptState) -> bool:
+        """Write a decision with its messages, by their keys; return False if another run was quicker.
+
+        What is too much for one transaction follows in others, each incident with its messages. Of a run that dies
+        in between those incidents are left as they were, and new ones are found anew by the next run.
+        """
+        puts: dict[int, list[Fields]] = defaultdict(list)
         for key, document in outbox.items():
             item = {**self._documents.key(f"{_OUTBOX}{key}"), "document": {"S": _json(document)}}
-            self._change("PutItem", {"Item": item})
-        return self._documents.write(_STATE, _write_state(decision.state), {}, before.version)
+            puts[document["incident"]["number"]].append(item)
+        state = _write_state(decision.state, before.since)
+        writes = [(self._documents.prepare(_STATE, state, {}, before.version), list[Fields]())]
+        for incident in decision.changed:
+            key, seen = _incident_key(incident.number), before.versions.get(incident.number)
+            head = self._documents.prepare(key, write_document(incident), _attributes(incident), seen)
+            writes.append((head, puts[incident.number]))
+        is_ours = True
+        for group in _groups(writes):
+            heads = [head for head, _ in group]
+            is_ours = is_ours and self._documents.commit(heads, [item for _, items in group for item in items])
+            for head in heads:
+                self._documents.tidy(head, is_ours=is_ours)
+        return is_ours
 
     def incident(self, number: int) -> Incident | None:
         """Return the incident of that number, None if there is none."""
@@ -270,12 +312,6 @@ class IncidentItems:
         head = self._documents.head(key)
         return None if head is None else self._documents.read(head)
 
-    def _write(self, incident: Incident) -> bool:
-        """Write an incident; return False if another run wrote it at the same time."""
-        key = _incident_key(incident.number)
-        seen = self._documents.head(key) or {}  # of a new one too: a run may have died after writing it
-        return self._documents.write(key, write_document(incident), _attributes(incident), seen.get("version"))
-
     def _change(self, operation: str, request: Fields) -> None:
         change_item(self._time_left, operation, {"TableName": self._table, **request})
 
@@ -284,10 +320,25 @@ def _json(document: object) -> str:
     return json.dumps(document, ensure_ascii=False)
 
 
-def _write_state(state: AlertState) -> str:
+def _groups(writes: Iterable[_IncidentWrite]) -> Iterator[list[_IncidentWrite]]:
+    """Share writes out to transactions, as few as their limits allow."""
+    group: list[_IncidentWrite] = []
+    count = size = 0
+    for head, items in writes:
+        bytes_of = len(json.dumps([head.update, items]))
+        if group and (count + 1 + len(items) > MOST_WRITES or size + bytes_of > MOST_BYTES):
+            yield group
+            group, count, size = [], 0, 0
+        group.append((head, items))
+        count, size = count + 1 + len(items), size + bytes_of
+    yield group
+
+
+def _write_state(state: AlertState, since: datetime | None) -> str:
     told = [[*topic, to_ms(at)] for topic, at in state.told_at.items()]
     in_mind = [incident.number for incident in state.incidents]
-    return _json({"next": state.next_number, "inMind": in_mind, "toldAt": told})
+    began = None if since is None else to_ms(since)
+    return _json({"next": state.next_number, "inMind": in_mind, "toldAt": told, "since": began})
 
 
 def _attributes(incident: Incident) -> Fields:
