@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,76 +12,58 @@ import pytest
 import fakes.fault_server as faults
 from aws_here.local_aws import ACCESS_KEY, REGION, SECRET_KEY, create_metrics_table, create_queue, lead_to, sqs_at
 from fakes.fault_server import FaultServer
+from fakes.watched_backend import WatchedBackend
 from kizami.alerts.decision import Decision
-from kizami.alerts.reconciled import SeenTarget
 from kizami.alerts.rules.settings import AlertSettings, parse_alerts
 from kizami.aws.alert_delivery import publish
-from kizami.aws.alerts.alerting import Alerting, Run, alerting_of
 from kizami.aws.incidents import AwsIncidentLog, IncidentItems
-from kizami.aws.reconciler import ReconcilerSettings
-from kizami.aws.store.metric_table import DynamoDbMetricStore
+from kizami.aws.watching import StackAlerts, StackWatch
 from kizami.backend.targets import KnownTarget
 from kizami.backend.values import TargetTrouble
-from kizami.core.coverage import Completeness, Span
 from kizami.core.errors import InvalidInput, QueueError
-from kizami.core.messages import MetricRecord
-from kizami.core.reconcile import ReconcilePolicy
 from samples.database import FixedClock
 
 T0 = datetime.now(UTC).replace(second=0, microsecond=0)
-TARGET = KnownTarget("calls", 60, 60, T0 - timedelta(days=30))
 REASON = "status 401, expected 200; the key is refused: check headers"
-WELL = SeenTarget(TARGET, Completeness(5, 5))
-FIRST = T0 - timedelta(minutes=5)
-BLOCKED = SeenTarget(TARGET, Completeness(0, 5), FIRST, TargetTrouble(REASON, T0))
 TOPIC_ARN = "arn:aws:sns:us-east-1:123456789012:none"
 
 
 @pytest.fixture
-def table(endpoint: str) -> str:
-    return create_metrics_table(endpoint)
+def table(transacting_endpoint: str) -> str:
+    return create_metrics_table(transacting_endpoint)
 
 
 def at(minutes: int) -> datetime:
     return T0 + timedelta(minutes=minutes)
 
 
-def stored(spans: Mapping[str, Span]) -> dict[str, Completeness]:
-    return {name: Completeness(span.expected, span.expected) for name, span in spans.items()}
+class Watched:
+    """The watch over one target that is blocked or has all its slots; its receivers are told at once."""
 
+    def __init__(self, table: str, *urls: str) -> None:
+        rules = [
+            {"to": url, "when": ["fails"], "wait": "0s", "name": f"hook{number or ''}"}
+            for number, url in enumerate(urls)
+        ]
+        self.table, self.topic, self.settings = table, TOPIC_ARN, parse_alerts({"alerts": rules}, "kizami.toml")
+        self.backend = WatchedBackend()
+        self.backend.add(KnownTarget("calls", 60, 60, T0 - timedelta(days=30)))
+        self.backend.store("calls", at(-60), at(-5))
 
-def run(alerting: Alerting, found: SeenTarget, minutes: int, unread: frozenset[str] = frozenset()) -> None:
-    alerting.after_run(Run(at(minutes), [found], {"calls": TARGET}.get, stored, lambda *_: [TARGET], unread))
-
-
-def alerting_at(table: str, settings: AlertSettings, topic: str = TOPIC_ARN) -> Alerting:
-    place = ReconcilerSettings(table, "https://queue", (), ReconcilePolicy(), "", topic_arn=topic)
-    return alerting_of(place, settings, DynamoDbMetricStore(table), lambda: 120)
-
-
-def hooked(url: str, table: str, *others: str, when: str = "fails") -> Alerting:
-    rules = [
-        {"to": each, "when": [when], "wait": "0s", "name": f"hook{number or ''}"}
-        for number, each in enumerate((url, *others))
-    ]
-    return alerting_at(table, parse_alerts({"alerts": rules}, "kizami.toml"))
-
-
-def test_a_target_that_was_taken_out_of_the_file_keeps_no_incident_open(table: str) -> None:
-    with FaultServer(faults.raw(b"{}")) as server:
-        alerting = hooked(server.url, table)
-        run(alerting, BLOCKED, 0)
-        for minutes in (5, 10, 15, 20):
-            alerting.after_run(Run(at(minutes), [], lambda name: None, stored, lambda *_: []))
-        told = [json.loads(request.body)["state"] for request in server.requests]
-    assert told == ["opened", "recovered"]
+    def run(self, minutes: int, *, blocked: bool = False) -> None:
+        """A run so many minutes after T0."""
+        self.backend.failing = {"calls": TargetTrouble(REASON, T0)} if blocked else {}
+        if not blocked:
+            self.backend.store("calls", at(-60), at(minutes))
+        watch = StackWatch(StackAlerts(self.table, self.topic, self.settings), lambda: 120)
+        watch.run(self.backend.port, at(minutes))
 
 
 def test_an_incident_is_kept_told_and_over_when_all_is_stored(table: str) -> None:
     with FaultServer(faults.raw(b"{}")) as server:
-        alerting = hooked(server.url, table)
-        for minutes, found in ((0, BLOCKED), (5, BLOCKED), (10, WELL), (15, WELL), (20, WELL)):
-            run(alerting, found, minutes)
+        watched = Watched(table, server.url)
+        for minutes in (0, 5, 10, 15, 20):
+            watched.run(minutes, blocked=minutes < 10)
         told = [json.loads(request.body) for request in server.requests]
     assert [(each["state"], each["id"]) for each in told] == [("opened", "1-1"), ("recovered", "1-2")]
     assert told[0]["incident"]["cause"] == REASON
@@ -94,11 +75,11 @@ def test_an_incident_is_kept_told_and_over_when_all_is_stored(table: str) -> Non
 
 def test_what_is_not_taken_stays_in_the_outbox_and_is_delivered_by_a_later_run(table: str) -> None:
     with FaultServer(faults.status(503), then=faults.raw(b"{}")) as server:
-        alerting = hooked(server.url, table)
-        run(alerting, BLOCKED, 0)
+        watched = Watched(table, server.url)
+        watched.run(0, blocked=True)
         assert AwsIncidentLog(IncidentItems(table), FixedClock(T0)).undelivered()["hook"] == (1, None)
-        run(alerting, BLOCKED, 5)
-        run(alerting, BLOCKED, 10)
+        watched.run(5, blocked=True)
+        watched.run(10, blocked=True)
         assert [request.headers["webhook-id"] for request in server.requests] == ["1-1", "1-1"]
 
 
@@ -106,20 +87,21 @@ def test_of_two_runs_at_once_one_wins_and_nobody_is_told_twice(table: str) -> No
     items = IncidentItems(table)
     before = items.read()
     with FaultServer(faults.raw(b"{}")) as server:
-        run(hooked(server.url, table), BLOCKED, 0)
+        Watched(table, server.url).run(0, blocked=True)
         assert not items.save(Decision(before.state), {}, before)
-        run(hooked(server.url, table), BLOCKED, 1)
+        Watched(table, server.url).run(1, blocked=True)
         assert len(server.requests) == 1
 
 
 def test_people_acknowledge_and_silence_and_the_runs_leave_it_alone(table: str) -> None:
     with FaultServer(faults.raw(b"{}")) as server:
-        run(hooked(server.url, table), BLOCKED, 0)
+        watched = Watched(table, server.url)
+        watched.run(0, blocked=True)
         log = AwsIncidentLog(IncidentItems(table), FixedClock(at(1)))
         assert log.acknowledge(1, "ann").acknowledged_at == at(1)
         assert log.acknowledge(1, "bob").acknowledged_by == "ann"
         log.silence(1, at(60), "ann")
-        run(hooked(server.url, table), WELL, 5)
+        watched.run(5)
     incident = log.incident(1)
     assert (incident.acknowledged_by, incident.silenced_until) == ("ann", at(60))
     assert incident.members["calls"].clear_since == at(5)
@@ -138,9 +120,10 @@ def test_the_topic_gets_the_same_words(moto_endpoint: str, monkeypatch: pytest.M
     sqs = sqs_at(moto_endpoint)
     arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
     sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
-    alerting = alerting_at(create_metrics_table(moto_endpoint), AlertSettings(language="ja"), topic)
-    for minutes, found in ((0, BLOCKED), (5, BLOCKED), (10, WELL), (15, WELL)):
-        run(alerting, found, minutes)
+    watched = Watched(create_metrics_table(moto_endpoint))
+    watched.settings, watched.topic = AlertSettings(language="ja"), topic
+    for minutes in (0, 5, 10, 15):
+        watched.run(minutes, blocked=minutes < 10)
     bodies = [
         json.loads(each["Body"]) for _ in range(2) for each in sqs.receive_message(QueueUrl=queue)["Messages"]
     ]
@@ -159,31 +142,9 @@ def test_a_topic_that_is_not_there_is_an_error_with_its_name(
 
 def test_a_receiver_that_refuses_keeps_its_own_messages_in_their_order_and_nobody_elses(table: str) -> None:
     with FaultServer(faults.status(503)) as refusing, FaultServer(faults.raw(b"{}")) as taking:
-        alerting = hooked(refusing.url, table, taking.url)
-        for minutes, found in ((0, BLOCKED), (5, WELL), (10, WELL)):
-            run(alerting, found, minutes)
+        watched = Watched(table, refusing.url, taking.url)
+        for minutes in (0, 5, 10):
+            watched.run(minutes, blocked=not minutes)
         assert [request.headers["webhook-id"] for request in taking.requests] == ["1-1", "1-2"]
         assert {request.headers["webhook-id"] for request in refusing.requests} == {"1-1"}, "the first one first"
     assert AwsIncidentLog(IncidentItems(table), FixedClock(T0)).undelivered() == {"hook": (2, None)}
-
-
-def test_counts_that_meet_a_condition_are_an_incident_and_one_that_ends(table: str) -> None:
-    store = DynamoDbMetricStore(table)
-    for minute in range(-20, 20):
-        store.put_if_absent(MetricRecord("calls", at(minute), 0 if minute < 5 else 7, at(minute)))
-    with FaultServer(faults.raw(b"{}")) as server:
-        alerting = hooked(server.url, table, when="zero for 10m")
-        for minutes in (3, 8, 13, 18):
-            run(alerting, WELL, minutes)
-        told = [json.loads(request.body) for request in server.requests]
-    assert [each["state"] for each in told] == ["opened", "recovered"]
-    assert told[0]["title"].startswith("✗ calls: zero for 10m (0) since")
-
-
-def test_what_a_rule_for_one_machine_asks_for_goes_to_the_topic(table: str) -> None:
-    settings = parse_alerts(
-        {"alerts": [{"to": "env:SLACK_URL", "when": ["fails", "above 5"], "targets": ["c*"]}]}, "kizami.toml"
-    )
-    topic, slack = alerting_at(table, settings).obeyed().rules
-    assert "fails" in {each.text for each in topic.conditions}
-    assert (slack.to, slack.targets, [each.text for each in slack.conditions]) == (TOPIC_ARN, ("c*",), ["above 5"])

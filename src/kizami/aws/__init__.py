@@ -11,6 +11,7 @@ invocation (how much time is left). store/ is what is kept, client/ the calls. k
 
     reconciler ─▶ alerts/ (the look and what follows from it) ─▶ incidents (kept in the table)
                                                             ─▶ alert_delivery (topic, webhooks, heartbeat)
+    watching  the same for a backend that answers every question: kizami.alerts.watch in a run of the reconciler
     backend   the port kizami/backend/port.py over a deployed stack, for cli/ and web/; places says where that is,
            queue_worker who collects, known_targets since when which slots are expected
     costs/ what a month of it comes to
