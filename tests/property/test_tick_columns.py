@@ -48,12 +48,15 @@ def ticks_of(draw: st.DrawFn) -> list[tuple[PackedTick, Tick]]:
                 decimals, attempts = draw(st.integers(0, 9)), draw(st.integers(1, 30))
                 later[place] = Answered(values, decimals, steps, attempts, draw(st.booleans()))
         sets = [draw(st.sets(st.integers(0, 3))) for _ in range(3)]
+        dead_bits, outstanding_bits, held_bits = (sum(1 << place for place in each) for each in sets)
         late_ms = draw(st.integers(0, 10**7))
         packed = PackedTick(
             slot * STEP,
             write_first(late_ms, BUNDLE, first),
             {place: write_late(each) for place, each in later.items()},
-            *(sum(1 << place for place in each) for each in sets),
+            dead_bits,
+            outstanding_bits,
+            held_bits,
         )
         dead, outstanding, held = map(frozenset, sets)
         tick = Tick(from_seconds(slot * STEP), later | first, late_ms, outstanding, dead, held)
@@ -78,7 +81,7 @@ def test_ticks_in_bulk_tell_what_each_tells(pairs: list[tuple[PackedTick, Tick]]
                 answer = tick.answers.get(place)
                 exact = None if answer is None else (answer.values[number], answer.decimals)
                 assert columns.value(to_seconds(tick.slot), place, number) == exact
-    for tick, states in zip(ticks, columns.states(), strict=True):
+    for tick, states in zip(ticks, columns.states, strict=True):
         sets = [tick.answers.keys(), tick.dead, tick.outstanding, tick.held]
         assert list(states[1:5]) == [sum(1 << place for place in each) for each in sets]
     live = {to_seconds(tick.slot): bits for tick in ticks if (bits := _live(tick.answers))}

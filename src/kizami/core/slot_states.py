@@ -68,9 +68,15 @@ class Grid(NamedTuple):
         return tuple(self.first(now - self.lag - back + 1) for back in (HORIZON_SECONDS, 0))  # type: ignore[return-value]
 
 
-def states_of_ticks(ticks: Iterable[TickStates], start: int, end: int, grid: Grid, now: int) -> Iterator[StateRun]:
-    """Return the runs of the slots of [start, end), of which `ticks` are all there are, oldest first."""
-    live = grid.on_their_way(now)
+def states_of_ticks(
+    ticks: Iterable[TickStates], start: int, end: int, grid: Grid, now: int, live_from: int
+) -> Iterator[StateRun]:
+    """Return the runs of the slots of [start, end), of which `ticks` are all there are, oldest first.
+
+    Slots before `live_from` are asked for by backfills only.
+    """
+    on_their_way = grid.on_their_way(now)
+    live = max(on_their_way[0], live_from), on_their_way[1]
     last: StateRun | None = None
     at = start
     for tick in ticks:

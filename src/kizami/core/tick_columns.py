@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from kizami.core.bundles import Bundle
 from kizami.core.epoch import from_seconds
 from kizami.core.merging import MetricSlots, columns_of, merge
 from kizami.core.packing import read_number
-from kizami.core.sealed_spans import SlotColumns
+from kizami.core.sealed_spans import MomentsAfter, SlotColumns
 from kizami.core.slot_states import HORIZON_SECONDS, TickStates
 from kizami.core.ticks import STEP_MS, FirstHead, Tick, read_head, read_late
 
@@ -51,13 +52,15 @@ class _Numbers(dict[bytes, int]):
 _NUMBERS = _Numbers()
 
 
-class _OneTick(NamedTuple):
-    """First answers, cut into numbers; the place of each member's first number is by the bits that answered."""
+class _FirstAnswers(NamedTuple):
+    """First answers cut into numbers, tick by tick, as columns."""
 
-    slot: int
-    late_ms: int
-    offsets: Sequence[int]
-    numbers: Sequence[bytes]
+    slots: Sequence[int]
+    late_ms: Sequence[int]
+    offsets: Sequence[Sequence[int]]  # where the numbers of each member begin, by the members that answered
+    numbers: Sequence[Sequence[bytes]]
+    ones: Sequence[int]
+    zeros: Sequence[int]
 
 
 class TickColumns:
@@ -67,14 +70,16 @@ class TickColumns:
         self._bundle = bundle
         self._ticks = ticks
         self._heads = [_head(tick, bundle) for tick in ticks]
-        self._cut: list[_OneTick] | None = None
+        self._first: _FirstAnswers | None = None
         self._offsets: dict[int, Sequence[int]] = {}
 
-    def states(self) -> Iterator[TickStates]:
-        """Return what each tick says of the members."""
-        for tick, head in zip(self._ticks, self._heads, strict=True):
-            stored = head.bits | _bits_of(tick.later) if tick.later else head.bits
-            yield TickStates(tick.slot, stored, *tick[3:])
+    @cached_property
+    def states(self) -> Sequence[TickStates]:
+        """What each tick says of the members."""
+        return [
+            TickStates(tick.slot, head.bits | _bits_of(tick.later) if tick.later else head.bits, *tick[3:])
+            for tick, head in zip(self._ticks, self._heads, strict=True)
+        ]
 
     def late_polls(self) -> Iterator[tuple[int, int, int]]:
         """Return slot, lateness and the members that did not answer to a backfill, of each tick that has any.
@@ -98,24 +103,25 @@ class TickColumns:
 
         They are what sealing makes of them: times in steps of 10 ms, and the lateness of a slot is its tick's.
         """
-        width = self._bundle.widths[place]
-        found = [
-            (tick.slot, tick.late_ms, tick.numbers[at + number], tick.numbers[at + width])
-            for tick in self._first_answers()
-            if (at := tick.offsets[place]) >= 0
-        ]
-        decimals = self._bundle.members[place].decimals
-        first = None
-        if found:
-            slots, late, values, steps = zip(*found, strict=True)
-            lag_ms = 1000 * self._bundle.lag_seconds
-            collected = [
-                1000 * slot + lag_ms + STEP_MS * _NUMBERS[step] for slot, step in zip(slots, steps, strict=True)
-            ]
-            units = [_NUMBERS[value] for value in values]
-            ones, zeros = [1] * len(slots), [0] * len(slots)
-            first = MetricSlots(SlotColumns(slots, units, collected, late, ones, zeros), decimals)
-        return self._with_later(first, place, number)
+        first = self._first_answers()
+        offsets = {id(each): each for each in first.offsets}
+        found = None
+        if len(offsets) == 1:  # the same members have answered to each
+            (places,) = offsets.values()
+            found = self._column(first, places[place], place, number) if places[place] >= 0 else None
+        elif offsets:
+            chosen = [(at, start) for at, each in enumerate(first.offsets) if (start := each[place]) >= 0]
+            size = self._bundle.widths[place] + 1
+            mine = _FirstAnswers(
+                [first.slots[at] for at, _ in chosen],
+                [first.late_ms[at] for at, _ in chosen],
+                (),
+                [first.numbers[at][start : start + size] for at, start in chosen],
+                first.ones[: len(chosen)],
+                first.zeros[: len(chosen)],
+            )
+            found = self._column(mine, 0, place, number) if chosen else None
+        return self._with_later(found, place, number)
 
     def has(self, slot: int) -> bool:
         """Return True if there is a tick of this slot."""
@@ -136,19 +142,27 @@ class TickColumns:
             return answer.values[number], answer.decimals
         return None
 
-    def _first_answers(self) -> list[_OneTick]:
-        if self._cut is None:
-            self._cut = [
-                _OneTick(
-                    tick.slot,
-                    head.late_ms - head.late_ms % STEP_MS,
-                    self._offsets_of(head.bits),
-                    _NUMBER.findall(tick.first, head.at),
-                )
-                for tick, head in zip(self._ticks, self._heads, strict=True)
-                if head.bits
-            ]
-        return self._cut
+    def _column(self, rows: _FirstAnswers, at: int, place: int, number: int) -> MetricSlots:
+        value, step = at + number, at + self._bundle.widths[place]
+        lag_ms = 1000 * self._bundle.lag_seconds
+        units = [_NUMBERS[row[value]] for row in rows.numbers]
+        after = [lag_ms + STEP_MS * _NUMBERS[row[step]] for row in rows.numbers]
+        collected = MomentsAfter(rows.slots, after)
+        columns = SlotColumns(rows.slots, units, collected, rows.late_ms, rows.ones, rows.zeros)
+        return MetricSlots(columns, self._bundle.members[place].decimals)
+
+    def _first_answers(self) -> _FirstAnswers:
+        if self._first is None:
+            pairs = [pair for pair in zip(self._ticks, self._heads, strict=True) if pair[1].bits]
+            self._first = _FirstAnswers(
+                [tick.slot for tick, _ in pairs],
+                [head.late_ms - head.late_ms % STEP_MS for _, head in pairs],
+                [self._offsets_of(head.bits) for _, head in pairs],
+                [_NUMBER.findall(tick.first, head.at) for tick, head in pairs],
+                [1] * len(pairs),
+                [0] * len(pairs),
+            )
+        return self._first
 
     def _offsets_of(self, bits: int) -> Sequence[int]:
         """Return where the numbers of each member begin if these have answered; -1 for the others."""
