@@ -8,6 +8,7 @@ memory_aws     SQS and DynamoDB in memory, for very many targets; healing: a min
                closed_hours: records of theirs that are to go
 collecting_here  deliveries of configured targets on it, carried out one by one
 recovering_here  runs of the reconciler over ticks on it, on a clock that a test steps
+fleet          a thousand targets on it, polled for a month, as readers find them
 deployed       a deployment with data in it, as verbs and the page find it
 template       that template as tests read it
 synthesizer    the process that makes the templates of a run
