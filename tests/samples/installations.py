@@ -13,10 +13,11 @@ import pytest
 
 from kizami.core.answers.numbers import Number
 from kizami.core.targets.target import Target
+from samples.aws_installation import AWS_KINDS
 from samples.installation import CALLS, START, Ability, Installation, Kind
 from samples.one_machine import one_machine
 
-KINDS = (Kind("one-machine", one_machine),)
+KINDS = (Kind("one-machine", one_machine), *AWS_KINDS)
 LATER = START + timedelta(hours=6)  # no live message of the first hours is on its way any more
 LONG_AFTER = START + timedelta(days=10)  # also spans of a day are over
 
