@@ -13,6 +13,7 @@ from kizami.backend.incidents import BACKEND, TROUBLE, Kind
 from kizami.backend.targets import KnownTarget
 from kizami.backend.values import Deaths, Lateness, QueueDepth
 from kizami.core.coverage import Span
+from kizami.core.epoch import EPOCH
 from kizami.core.slots import shift
 
 NO_LATENESS = Lateness(0, 0, 0, 0)
@@ -42,6 +43,7 @@ class WatchRun:
     refill_seconds: int = REFILL_SECONDS  # after a recovery, within which missing slots are asked for again
     times_polls: bool = True  # it is judged how late requests leave
     machine: MachineTrouble = NO_MACHINE_TROUBLE
+    live_queue: Callable[[], QueueDepth] | None = None  # where old slots have a queue of their own, which may wait
     rest: Callable[[], object] | None = None  # called between pieces of a look, so that polls have their turn
 
     @property
@@ -88,12 +90,13 @@ def _trouble(status: TargetStatus, deaths: Deaths | None, now: datetime, run: Wa
     kinds = frozenset(_kinds(status, deaths, _is_judged(status, now, run)))
     if not kinds:
         return None
-    name, error = status.target.name, _error(status, deaths)
+    name, error, window = status.target.name, _error(status, deaths), run.window(status.target, now)
     states = (kind.value for kind in (Kind.SILENT, Kind.LATE, Kind.DEAD, Kind.FAILS) if kind in kinds)
     topic = topic_of(error) if error else next(states)
     detail = "" if error else f"{status.minute.stored}/{status.minute.expected}"
-    first_slot = _first_slot(status, deaths, kinds, run.window(status.target, now))
-    return AlertFinding(TROUBLE, topic, name, kinds, error, detail, first_slot, status.since)
+    first_slot = _first_slot(status, deaths, kinds, window)
+    since = None if _never_began(status) else status.since
+    return AlertFinding(TROUBLE, topic, name, kinds, error, detail, first_slot, since)
 
 
 def _kinds(status: TargetStatus, deaths: Deaths | None, is_judged: bool) -> Iterator[Kind]:
@@ -115,14 +118,19 @@ def _error(status: TargetStatus, deaths: Deaths | None) -> str:
 
 def _first_slot(status: TargetStatus, deaths: Deaths | None, kinds: frozenset[Kind], window: Span) -> datetime:
     """Return the first slot that a target lacks: behind its newest one, or one that died or is late before it."""
-    target, newest = status.target, status.newest_slot
-    behind = target.first_slot if newest is None else shift(newest, target.interval_seconds)
+    target = status.target
+    behind = window.start if _never_began(status) else status.collected_until
     firsts = [behind]
     if deaths is not None:
         firsts.append(deaths.first_slot)
     if Kind.LATE in kinds and shift(window.start, status.minute.stored * target.interval_seconds) < behind:
         firsts.append(window.start)
     return max(target.first_slot, min(firsts))
+
+
+def _never_began(status: TargetStatus) -> bool:
+    """Return True if nothing was ever stored of a target, and the backend cannot tell since when it is polled."""
+    return status.newest_slot is None and status.target.first_slot <= EPOCH
 
 
 def is_overdue(target: KnownTarget, now: datetime, run: WatchRun) -> bool:

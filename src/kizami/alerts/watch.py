@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
 from kizami.alerts.decision import AlertState, Decision, decide
 from kizami.alerts.findings import AlertFinding, Findings, collect
@@ -82,7 +83,8 @@ def _find_backend_troubles(
     polled = [target for target in targets if target.is_on]
     seen = [statuses.get(target.name) for target in polled]
     is_storing = any(each is None or each.minute.stored or each.trouble is not None for each in seen)
-    queue = _NO_QUEUE if is_storing else backend.queue_depth(now)
+    ask_queue = run.live_queue or partial(backend.queue_depth, now)
+    queue = _NO_QUEUE if is_storing else ask_queue()
     is_failing = any(each.trouble is not None for each in statuses.values())
     # Polls that are tried again leave late, too; that is a trouble of their target.
     is_timed = run.times_polls and not is_failing

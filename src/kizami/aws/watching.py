@@ -29,7 +29,9 @@ from kizami.alerts.webhook import message_json
 from kizami.aws.alert_delivery import OutboxDelivery, beat, is_on_aws
 from kizami.aws.incidents import IncidentItems
 from kizami.aws.invocation import TimeLeft
+from kizami.aws.store.sqs_queue import SqsQueue
 from kizami.backend.port import Backend
+from kizami.backend.values import QueueDepth
 from kizami.core.errors import KizamiError
 
 TOPIC = "alarm topic"
@@ -51,6 +53,7 @@ class StackAlerts:
     topic_arn: str
     settings: AlertSettings = NO_ALERTS
     period_seconds: int = 300  # between two runs
+    live_queue_url: str = ""  # of the queue that must move; without it all queues count together
 
 
 class StackWatch:
@@ -95,6 +98,7 @@ class StackWatch:
             refill_seconds=LONGEST_FILL_SECONDS,  # after a long outage rounds of the reconciler take hours
             times_polls=False,  # a request that leaves late shows as a slot that is not there in time
             machine=MachineTrouble(failed_companies=self._failures.all()),
+            live_queue=self._live_queue if self._alerts.live_queue_url else None,
         )
         decision = watch(backend, before.state, self._settings, now, run)
         if before.since is None or decision.changed or decision.messages:
@@ -102,6 +106,10 @@ class StackWatch:
             if not self._items.save(decision, outbox, replace(before, since=since)):
                 return None
         return decision
+
+    def _live_queue(self) -> QueueDepth:
+        due, delayed, in_flight = SqsQueue(self._alerts.live_queue_url, self._time_left).depth()
+        return QueueDepth(due, delayed, in_flight, 0, oldest_age_seconds=None)
 
 
 def rules_on_aws(settings: AlertSettings, topic_arn: str) -> AlertSettings:

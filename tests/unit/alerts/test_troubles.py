@@ -14,6 +14,7 @@ from kizami.backend.incidents import BACKEND, TROUBLE, Kind
 from kizami.backend.targets import KnownTarget, Polling
 from kizami.backend.values import Deaths, Lateness, QueueDepth, TargetTrouble
 from kizami.core.coverage import Completeness
+from kizami.core.epoch import EPOCH
 
 NOW = datetime(2025, 12, 2, 10, 0, 30, tzinfo=UTC)
 TARGET = KnownTarget("chat/a", 5, 5, NOW - timedelta(days=2))
@@ -48,6 +49,13 @@ def test_a_silent_target_is_found_without_an_error() -> None:
     finding = found(replace(WELL, newest_slot=None, minute=SlotTally(missing=12)))
     assert finding is not None
     assert (set(finding.kinds), finding.cause, finding.first_slot) == ({Kind.SILENT}, "", TARGET.first_slot)
+
+
+def test_a_target_without_any_record_of_which_nobody_knows_since_when_it_is_polled_lacks_recent_slots() -> None:
+    unknown = replace(TARGET, first_slot=EPOCH)
+    finding = found(replace(WELL, target=unknown, newest_slot=None, minute=SlotTally(missing=12)))
+    assert finding is not None
+    assert (finding.first_slot, finding.since) == (unknown.current(NOW).start, None)
 
 
 def test_slots_that_died_are_one_trouble_with_the_failure_that_killed_them() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -16,7 +17,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from aws_here.local_aws import environment
-from aws_here.memory_aws import MemoryAws, led_to, memory_aws
+from aws_here.memory_aws import MemoryAws, MemoryMessage, led_to, memory_aws
 from fakes.watched_backend import WatchedBackend
 from kizami.aggregation.stores.company_failures import CompanyFailures
 from kizami.alerts.rules.settings import AlertSettings, parse_alerts
@@ -88,6 +89,7 @@ class Stack:
     silent: set[str] = field(default_factory=set)
     now: datetime = T0
     left: float = 120.0
+    live_queue_url: str = ""
 
     def obey(self, *rules: dict[str, Any], **more: Any) -> None:
         self.settings = parse_alerts({"alerts": [*rules], **more}, "kizami.toml")
@@ -112,7 +114,8 @@ class Stack:
         self.watch().run(self.backend.port, self.now)
 
     def watch(self) -> StackWatch:
-        return StackWatch(StackAlerts(TABLE, TOPIC_ARN, self.settings), lambda: self.left)
+        alerts = StackAlerts(TABLE, TOPIC_ARN, self.settings, live_queue_url=self.live_queue_url)
+        return StackWatch(alerts, lambda: self.left)
 
     @property
     def items(self) -> IncidentItems:
@@ -451,6 +454,20 @@ def test_in_the_first_minutes_of_a_deployment_nothing_is_told_though_nothing_is_
     stack.run()
     assert {incident.group for incident in stack.open} == {"trouble", "queue stuck"}
     assert stack.receivers.states() == ["opened", "opened"]
+    assert {document["incident"]["since"][:10] for _, _, document in stack.receivers.taken} == {"2025-12-02"}
+
+
+def test_old_slots_that_are_asked_for_again_are_no_queue_that_is_stuck(stack: Stack) -> None:
+    stack.add("a")
+    stack.silent.add("a")
+    stack.backend.depth = QueueDepth(7, 0, 0, 0, None)
+    stack.live_queue_url = "https://sqs.us-east-1.amazonaws.com/123456789012/live"
+    for _ in range(3):
+        stack.run()
+    assert {incident.group for incident in stack.open} == {"trouble"}
+    stack.aws.queues["live"] = deque([MemoryMessage("{}")])
+    stack.run()
+    assert {incident.group for incident in stack.open} == {"queue stuck", "trouble"}
 
 
 def test_a_company_whose_run_failed_is_told_until_one_succeeds(stack: Stack) -> None:
