@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -28,12 +28,13 @@ from kizami.aws.ticks import TickFacts, Ticks
 from kizami.backend.slots import Answer, Asked, SlotView
 from kizami.core.answers.numbers import Number, exact_of, to_units
 from kizami.core.bundles import BundlePlan, OwnedRange, make_plan, owned_ranges, row_bundle
-from kizami.core.epoch import to_ms, to_seconds
+from kizami.core.epoch import from_seconds, to_ms, to_seconds
 from kizami.core.recovery import LiveRange, Mark, live_ranges
+from kizami.core.sealing import span_of
 from kizami.core.slots import floor_to_minute, shift
 from kizami.core.targets.target import Target
 from kizami.core.ticks import Answered, steps_after
-from samples.installation import CALLS, START, TARGETS, Ability, Kind
+from samples.installation import CALLS, DAY, START, TARGETS, Ability, Kind
 
 TABLE = "Metrics"
 URLS = QueueUrls(*(f"https://sqs.test/1/{name}" for name in ("live", "retry", "backfill", "dead")))
@@ -62,7 +63,7 @@ class AwsInstallation:
 
     def __init__(self, targets: Iterable[Target], rows: Target | None = None) -> None:
         self.aws = memory_aws()
-        self._now = START
+        self._now = self._newest = START
         self._rows = rows
         self._row_ticks = RowTicks(TABLE, keep_seconds=rows.keep_seconds if rows else None)
         self._marks, self._ticks, self._plans = Marks(TABLE), Ticks(TABLE), Plans(TABLE)
@@ -111,9 +112,9 @@ class AwsInstallation:
 
     def seal(self) -> None:
         later = shift(self._now, 1200)  # a late day is sealed when nothing was written to it for a while
-        self._reconcile(later)
+        self._reconcile(min(later, shift(self._newest, 2 * DAY)))
         kept = {each.name: each for each in kept_metrics(self._targets.values())}
-        Sealing(TABLE, self._marks, kept).run(self._works(), later)
+        Sealing(TABLE, self._marks, kept).run(map(self._as_far_as_stored, self._works()), later)
 
     def expire(self) -> None:
         chance = Random(0)
@@ -148,6 +149,7 @@ class AwsInstallation:
         return next(each for each in owned_ranges(metric, plans) if each.owns(slot))
 
     def _record(self, owned: OwnedRange, slot: datetime, facts: TickFacts, late_ms: int = 0) -> None:
+        self._newest = max(self._newest, slot)
         live = live_ranges(owned.bundle, self._plans.periods())
         is_backfill = any(each.backfill for each in facts.answers.values()) or (live and slot < live[0].start)
         if is_backfill or (self._now - owned.bundle.due(slot)).total_seconds() > LATE_SECONDS:
@@ -168,6 +170,12 @@ class AwsInstallation:
             before = marks
         raise AssertionError("the reconciler does not come to an end")
 
+    def _as_far_as_stored(self, work: BundleToSeal) -> BundleToSeal:
+        """Leave out spans after the newest slot of which something became: there may be hundreds."""
+        end = from_seconds(span_of(work.bundle, to_seconds(self._newest)).end)
+        live = [LiveRange(each.start, min(each.end or end, end)) for each in work.live if each.start < end]
+        return replace(work, live=live)
+
     def _works(self) -> list[BundleToSeal]:
         known = self._marks.all()
         if self._rows is not None:
@@ -184,7 +192,8 @@ class AwsInstallation:
 def aws_installation(targets: Iterable[Target], rows: Target | None = None) -> Iterator[AwsInstallation]:
     """Provide an empty installation of these targets, or of one in rows."""
     found = AwsInstallation(targets, rows)
-    with led_to(found.aws), patch("kizami.aws.client.machine.now", found.now):
+    in_turn = patch("kizami.aws.client.machine.map_in_threads", lambda call, items, at_once: map(call, items))
+    with led_to(found.aws), patch("kizami.aws.client.machine.now", found.now), in_turn:
         yield found
 
 
