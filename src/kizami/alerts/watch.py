@@ -90,7 +90,8 @@ def _find_backend_troubles(
     is_timed = run.times_polls and not is_failing
     lateness = backend.lateness(now - LAST_MINUTE, now) if is_timed else NO_LATENESS
     late_after_ms = max((each.pace.late_after_ms for each in targets), default=ONE_MACHINE.late_after_ms)
-    overdue = any(is_overdue(target, now, run) for target in polled)
+    is_asked = bool(queue.waiting) and queue.oldest_age_seconds is None
+    overdue = is_asked and any(is_overdue(target, now, run) for target in polled)
     return find_backend_troubles(queue, lateness, late_after_ms, is_storing, run.machine, overdue)
 
 
