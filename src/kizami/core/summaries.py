@@ -6,21 +6,22 @@ asked, because the target was held) or dead (given up). A slot that is stored ne
 state of an absent one is that of the newest tick.
 
 Slots are seconds since 1970. In bytes a summary is its version, interval, first slot and number of slots, and six
-columns: place, start, length and state of each run; slot and lateness of each live tick.
+columns: place, start, length and state of each run; slot and lateness of each live tick. A run that all members
+share, as where a tick is absent, stands there once, with a place of its own.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import NamedTuple
 
 from kizami.core.bundles import Bundle
 from kizami.core.epoch import to_seconds
 from kizami.core.packing import pack, read_number, unpack, write_number
-from kizami.core.ticks import Tick
+from kizami.core.ticks import Tick, places_of
 
 _VERSION = 1
 
@@ -34,6 +35,7 @@ class Absence(IntEnum):
 
 
 _STORED = len(Absence)
+_EVERY = -1  # stands for the places of all members
 _RUNS = re.compile(b"|".join(bytes([state]) + b"+" for state in Absence), re.DOTALL)
 
 
@@ -153,20 +155,39 @@ def _runs_of(row: bytearray, first: int, step: int) -> list[AbsentRun]:
     return [AbsentRun(first + start * step, first + end * step, Absence(state)) for start, end, state in found]
 
 
+def without_dead(summary: BundleSummary, slots: Mapping[int, int]) -> BundleSummary:
+    """Return the summary after slots are given up no more, each of the members of these bits: they are missing."""
+    step, absent = summary.interval_seconds, dict(summary.absent)
+    for place in {place for bits in slots.values() for place in places_of(bits)} & absent.keys():
+        runs: list[AbsentRun] = []
+        for run in absent[place]:
+            for slot in range(run.start, run.end, step):
+                is_over = run.state is Absence.DEAD and slots.get(slot, 0) >> place & 1
+                state = Absence.MISSING if is_over else run.state
+                if runs and runs[-1].end == slot and runs[-1].state is state:
+                    runs[-1] = runs[-1]._replace(end=slot + step)
+                else:
+                    runs.append(AbsentRun(slot, slot + step, state))
+        absent[place] = runs
+    return replace(summary, absent=absent)
+
+
 def write_summary(summary: BundleSummary) -> bytes:
     """Return the bytes of a summary."""
     begin, step = summary.begin, summary.interval_seconds
+    places = max(summary.absent, default=-1) + 1
+    lacked_by: dict[AbsentRun, list[int]] = {}
+    for place, several in sorted(summary.absent.items()):
+        for run in several:
+            lacked_by.setdefault(run, []).append(place)
     runs = [
         (place, (run.start - begin) // step, (run.end - run.start) // step, int(run.state))
-        for place, several in summary.absent.items()
-        for run in several
+        for run, lacking in sorted(lacked_by.items())
+        for place in ([_EVERY] if len(lacking) == places else lacking)
     ]
-    runs.sort(key=lambda run: (run[1:], run[0]))  # members that lack the same slots stand together
     live = [((slot - begin) // step, late_ms) for slot, late_ms in summary.late_ms.items()]
-    parts = [
-        bytes([_VERSION]),
-        *map(write_number, (step, begin, (summary.end - begin) // step, len(runs), len(live))),
-    ]
+    numbers = step, begin, (summary.end - begin) // step, places, len(runs), len(live)
+    parts = [bytes([_VERSION]), *map(write_number, numbers)]
     for column in (*zip(*runs, strict=True), *zip(*live, strict=True)):
         data = pack(column)
         parts += [write_number(len(data)), data]
@@ -178,19 +199,20 @@ def read_summary(data: bytes) -> BundleSummary:
     if data[0] != _VERSION:
         raise ValueError(f"a summary of version {data[0]}, which this version cannot read")
     numbers, at = [], 1
-    for _ in range(5):
+    for _ in range(6):
         number, at = read_number(data, at)
         numbers.append(number)
-    step, begin, slots, runs, live = numbers
+    step, begin, slots, places, runs, live = numbers
     columns: list[Sequence[int]] = []
     for count in [runs] * 4 * bool(runs) + [live] * 2 * bool(live):
         size, at = read_number(data, at)
         columns.append(unpack(data[at : at + size], count))
         at += size
     absent: dict[int, list[AbsentRun]] = {}
-    if runs:
-        for place, start, length, state in zip(*columns[:4], strict=True):
-            first = begin + start * step
-            absent.setdefault(place, []).append(AbsentRun(first, first + length * step, Absence(state)))
+    for place, start, length, state in zip(*columns[:4], strict=True) if runs else ():
+        first = begin + start * step
+        run = AbsentRun(first, first + length * step, Absence(state))
+        for each in range(places) if place == _EVERY else (place,):
+            absent.setdefault(each, []).append(run)
     late = {begin + at * step: late_ms for at, late_ms in zip(*columns[-2:], strict=True)} if live else {}
     return BundleSummary(step, begin, begin + slots * step, dict(sorted(absent.items())), late)
