@@ -21,7 +21,7 @@ from math import inf
 from typing import NamedTuple, TypeVar
 
 from kizami.aws.client.json_client import Fields
-from kizami.aws.dynamodb import change_item, execute_statements, get_items, read_items
+from kizami.aws.dynamodb import change_item, execute_statements, get_items, read_items, read_pages
 from kizami.aws.invocation import TimeLeft
 from kizami.core.epoch import from_seconds, to_seconds
 from kizami.core.errors import InvalidInput, StoreError
@@ -129,6 +129,19 @@ class SealedItems:
             if span.key.interval_seconds == interval_seconds:
                 yield span
 
+    def newest_span(self, metric: str, end: int) -> SpanItem | None:
+        """Return the newest span of a metric that begins before `end`."""
+        request = {
+            "TableName": self._table,
+            "KeyConditionExpression": "metricName = :partition AND slotTime < :end",
+            "ExpressionAttributeValues": {":partition": {"S": SPANS + metric}, ":end": {"S": _time(end)}},
+            "ScanIndexForward": False,
+            "Limit": 1,
+            "ConsistentRead": True,
+        }
+        page = next(read_pages(self._time_left, "Query", request))
+        return next((_read(_span_of, item) for item in page.get("Items", ())), None)
+
     def _span_statement(self, span: SpanItem, expires_at: int | None) -> Fields:
         values = {"d": _binary(span.data), "e": _number(span.decimals), "n": _number(span.version)}
         if expires_at is not None:
@@ -155,6 +168,21 @@ class SealedItems:
             request["ConditionExpression"] = "n = :seen"
             request["ExpressionAttributeValues"] = {":seen": _number(seen)}
         return change_item(self._time_left, "PutItem", request)
+
+    def change_summary(self, key: SummaryKey, summary: BundleSummary, seen: int) -> bool:
+        """Write the version after the one that was seen, and nothing else; False if another run has written it."""
+        request: Fields = {
+            "TableName": self._table,
+            "Key": _key(SUMMARIES + key.bundle, _time(key.start)),
+            "UpdateExpression": "SET p = :p, n = :next",
+            "ConditionExpression": "n = :seen",
+            "ExpressionAttributeValues": {
+                ":p": _binary(write_summary(summary)),
+                ":next": _number(seen + 1),
+                ":seen": _number(seen),
+            },
+        }
+        return change_item(self._time_left, "UpdateItem", request)
 
     def summaries_at(
         self, keys: Iterable[SummaryKey], *, consistent: bool = True
@@ -261,9 +289,9 @@ class _FiguresOfDay(NamedTuple):
     data: bytes
 
 
-def day_keys(figures: Iterable[FiguresOfSpan]) -> set[SpanKey]:
+def days_of(figures: FiguresOfSpan) -> list[SpanKey]:
     """Return the days in which the figures are kept."""
-    return {part.day for each in figures for part in _parts_by_day(each)}
+    return [part.day for part in _parts_by_day(figures)]
 
 
 def _parts_by_day(figures: FiguresOfSpan) -> Iterator[_FiguresOfDay]:
