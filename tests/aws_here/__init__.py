@@ -6,6 +6,7 @@ read_queue     a queue as whoever works it off sees it
 bundled        many targets in bundles, as functions see it
 memory_aws     SQS and DynamoDB in memory, for very many targets; healing: a minute that these missed,
                closed_hours: records of theirs that are to go
+interleaving   several runs of functions on it at once, one call after the other in any order, with crashes
 collecting_here  deliveries of configured targets on it, carried out one by one
 recovering_here  runs of the reconciler over ticks on it, on a clock that a test steps
 fleet          a thousand targets on it, polled for a month, as readers find them
