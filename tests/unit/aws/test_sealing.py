@@ -15,7 +15,7 @@ from aws_here.memory_aws import MemoryAws, led_to, memory_aws
 from kizami.aws.history.keeping import SPARE_SECONDS, KeptMetric
 from kizami.aws.marks import Marks
 from kizami.aws.rows import RowTicks
-from kizami.aws.sealed import SealedItems, SpanKey, SummaryKey
+from kizami.aws.sealed import SealedItems, SpanItem, SpanKey, SummaryKey
 from kizami.aws.sealing import BundleToSeal, Sealing, SealingReport
 from kizami.aws.ticks import TickFacts, Ticks
 from kizami.core.answers.numbers import to_total
@@ -282,6 +282,56 @@ class TestLateValues:
             for bundle in (PAIR, after)
         ]
         assert counted == [MemberTally(stored=360), MemberTally(stored=360)]
+
+
+class TestTwoRunsAtOnce:
+    """Another run carries out something before a write of this one, which must not be undone."""
+
+    AFTER = bundle_of(BundleMember("b", 2, ("b/x", "b/y")), BundleMember("a", 0, ("a",)), name="0f0f0f0f.0")
+
+    def test_a_run_that_stood_still_before_it_wrote_spans(
+        self, aws: MemoryAws, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fill(PAIR, range(1), TickFacts({0: answer(1)}, dead=frozenset({1})))
+        for bundle in (PAIR, self.AFTER):
+            begun(bundle, LATER)
+            seal(bundle)
+            Marks(TABLE).note_late(bundle.name, START, LATER)
+        late = START + timedelta(seconds=50)
+        Ticks(TABLE).record(PAIR, late, TickFacts({0: answer(2)}))
+        Ticks(TABLE).record(self.AFTER, late + timedelta(seconds=5), TickFacts({1: answer(3)}))
+        now, write = LATER + timedelta(minutes=20), SealedItems.write_spans
+
+        def overtaken(self: SealedItems, spans: list[SpanItem], expires_at: dict[str, int]) -> None:
+            monkeypatch.setattr(SealedItems, "write_spans", write)
+            assert seal(PAIR, now=now).deleted == 1
+            write(self, spans, expires_at)
+
+        monkeypatch.setattr(SealedItems, "write_spans", overtaken)
+        assert seal(self.AFTER, now=now).deleted == 1
+        assert values("a") == {0: 1, 50: 2, 55: 3}
+        (hour,) = SealedItems(TABLE).days("a", 5, FIRST, FIRST + HOUR)
+        assert (hour.stored, hour.total) == (3, 6)
+
+    def test_a_run_that_stood_still_before_it_wrote_the_summary(
+        self, aws: MemoryAws, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fill(PAIR, range(1), TickFacts({0: answer(1)}, held=frozenset({1})))
+        begun(PAIR, LATER)
+        before, write = work(PAIR), SealedItems.write_summary
+
+        def overtaken(self: SealedItems, *args: object) -> bool:
+            monkeypatch.setattr(SealedItems, "write_summary", write)
+            assert seal(before).deleted == 1
+            Marks(TABLE).note_late(PAIR.name, START, LATER)
+            Ticks(TABLE).record(PAIR, START, TickFacts(dead=frozenset({1})))
+            assert seal(PAIR, now=LATER + timedelta(minutes=15)).deleted == 1
+            return write(self, *args)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(SealedItems, "write_summary", overtaken)
+        assert seal(before).spans == 0
+        (summary,) = SealedItems(TABLE).summaries(PAIR.name, 5, FIRST, FIRST + HOUR)
+        assert summary.count(1, FIRST, FIRST + 5) == MemberTally(dead=1)
 
 
 class TestLongIntervals:
