@@ -75,10 +75,16 @@ def find_troubles(
 ) -> Findings:
     """Return which targets fail, are silent or late, or have lost slots."""
     run = run or WatchRun()
-    polled = [status for status in statuses.values() if status.target.is_on]
-    found = (_trouble(status, deaths.get(status.target.name), now, run) for status in polled)
-    unjudged = ((TROUBLE, status.target.name) for status in polled if not _is_judged(status, now, run))
-    return collect(filter(None, found), unjudged)
+    found, unjudged = [], []
+    for name, status in statuses.items():
+        if not status.target.is_on:
+            continue
+        is_judged = _is_judged(status, now, run)
+        if not is_judged:
+            unjudged.append((TROUBLE, name))
+        if kinds := frozenset(_kinds(status, deaths.get(name), is_judged)):
+            found.append(_trouble(status, deaths.get(name), kinds, now, run))
+    return collect(found, unjudged)
 
 
 def _is_judged(status: TargetStatus, now: datetime, run: WatchRun) -> bool:
@@ -86,15 +92,14 @@ def _is_judged(status: TargetStatus, now: datetime, run: WatchRun) -> bool:
     return is_whole or run.can_judge(status.target, now)
 
 
-def _trouble(status: TargetStatus, deaths: Deaths | None, now: datetime, run: WatchRun) -> AlertFinding | None:
-    kinds = frozenset(_kinds(status, deaths, _is_judged(status, now, run)))
-    if not kinds:
-        return None
-    name, error, window = status.target.name, _error(status, deaths), run.window(status.target, now)
+def _trouble(
+    status: TargetStatus, deaths: Deaths | None, kinds: frozenset[Kind], now: datetime, run: WatchRun
+) -> AlertFinding:
+    name, error = status.target.name, _error(status, deaths)
     states = (kind.value for kind in (Kind.SILENT, Kind.LATE, Kind.DEAD, Kind.FAILS) if kind in kinds)
     topic = topic_of(error) if error else next(states)
     detail = "" if error else f"{status.minute.stored}/{status.minute.expected}"
-    first_slot = _first_slot(status, deaths, kinds, window)
+    first_slot = _first_slot(status, deaths, kinds, now, run)
     since = None if _never_began(status) else status.since
     return AlertFinding(TROUBLE, topic, name, kinds, error, detail, first_slot, since)
 
@@ -116,15 +121,20 @@ def _error(status: TargetStatus, deaths: Deaths | None) -> str:
     return deaths.reason if deaths is not None else ""
 
 
-def _first_slot(status: TargetStatus, deaths: Deaths | None, kinds: frozenset[Kind], window: Span) -> datetime:
+def _first_slot(
+    status: TargetStatus, deaths: Deaths | None, kinds: frozenset[Kind], now: datetime, run: WatchRun
+) -> datetime:
     """Return the first slot that a target lacks: behind its newest one, or one that died or is late before it."""
-    target = status.target
-    behind = window.start if _never_began(status) else status.collected_until
+    target, behind = status.target, status.collected_until
+    if _never_began(status):
+        behind = run.window(target, now).start
     firsts = [behind]
     if deaths is not None:
         firsts.append(deaths.first_slot)
-    if Kind.LATE in kinds and shift(window.start, status.minute.stored * target.interval_seconds) < behind:
-        firsts.append(window.start)
+    if Kind.LATE in kinds:
+        start = run.window(target, now).start
+        if shift(start, status.minute.stored * target.interval_seconds) < behind:
+            firsts.append(start)
     return max(target.first_slot, min(firsts))
 
 
@@ -144,7 +154,7 @@ def find_backend_troubles(
     late_after_ms: int,
     is_storing: bool,
     machine: MachineTrouble,
-    is_overdue: bool = False,
+    has_overdue: bool = False,
 ) -> Findings:
     """Return what is wrong with the backend itself, and with the companies of its batch.
 
@@ -155,7 +165,7 @@ def find_backend_troubles(
     if machine.disk_full is not None:
         found.append(_of_backend(Kind.DISK_FULL, machine.disk_full))
     age = queue.oldest_age_seconds
-    has_waited = is_overdue if age is None else age > STUCK_SECONDS
+    has_waited = has_overdue if age is None else age > STUCK_SECONDS
     if queue.waiting and has_waited and not is_storing:
         found.append(_of_backend(Kind.QUEUE_STUCK, detail=f"{queue.waiting}"))
     if lateness.polls >= LEAST_POLLS and lateness.p50_ms > late_after_ms:
