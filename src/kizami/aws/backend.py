@@ -101,6 +101,9 @@ class AwsBackend:
         self._keeps = keeps
         self._depth: tuple[float, QueueDepth] | None = None
 
+    def look(self) -> AbstractContextManager[AwsBackend]:
+        return nullcontext(self)
+
     # A verb that asks for records alone needs to know the table and no queue.
 
     @cached_property
@@ -331,7 +334,7 @@ class AwsBackend:
         return 0  # SQS does not tell which messages it has
 
     def worker(self, metrics: Iterable[str]) -> AbstractContextManager[QueueWorker]:
-        return nullcontext(CollectorFunction(self._backfill_queue))
+        return nullcontext(CollectorFunction(lambda spans: self._backfill_queue.waiting()))
 
     def redrive(self, letters: Iterable[DeadLetter]) -> int:
         wanted = [letter for letter in letters if self._askers.can_ask_again(letter.metric)]

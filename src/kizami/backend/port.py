@@ -92,6 +92,9 @@ class Backend(Protocol):
     command_options: Mapping[str, str]  # what `kizami` must be told to look at the same backend
     can_pause: bool
 
+    def look(self) -> AbstractContextManager[Backend]:
+        """Provide the backend for the questions of one look, which may share what they read within the `with`."""
+
     # Reading
 
     def names(self) -> Collection[str]:

@@ -105,7 +105,12 @@ class RecentFigures:
 
 
 def take_snapshot(backend: Backend, now: datetime) -> Snapshot:
-    """Ask a backend for all of it."""
+    """Ask a backend for all of it, in one look."""
+    with backend.look() as one:
+        return _read_snapshot(one, now)
+
+
+def _read_snapshot(backend: Backend, now: datetime) -> Snapshot:
     depth, letters = backend.queue_depth(now), backend.dead_letters(None, LETTERS_READ)
     statuses, stop = judged_statuses(backend, now, backend.targets(recent=True), letters)
     gaps = find_gaps_of_day(backend, lacking_targets(statuses), now)
@@ -117,6 +122,11 @@ def take_snapshot(backend: Backend, now: datetime) -> Snapshot:
 
 def read_health(backend: Backend, now: datetime) -> BackendHealth:
     """How the backend does at `now`."""
+    with backend.look() as one:
+        return _read_health(one, now)
+
+
+def _read_health(backend: Backend, now: datetime) -> BackendHealth:
     depth = backend.queue_depth(now)
     letters = backend.dead_letters(None, LETTERS_READ) if depth.dead else []
     statuses, stop = judged_statuses(backend, now, backend.targets(recent=True), letters)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from datetime import datetime, tzinfo
 from functools import cached_property
 from pathlib import Path
@@ -105,6 +105,9 @@ class LocalBackend:
         self._listed_targets: Sequence[Target] | None = None  # as they were when they were last asked for
         self._listed_by_metric: Mapping[str, Target] = {}
         self._targets = TargetCatalogue(self.newest_slots)
+
+    def look(self) -> AbstractContextManager[LocalBackend]:
+        return nullcontext(self)
 
     @cached_property
     def incident_log(self) -> LocalIncidentLog:

@@ -59,7 +59,8 @@ class Watch:
         with self._lock:
             began = monotonic()
             if self._last is None or began - self._last[0] > min(good_for, CHEAP * self._cost):
-                snapshot = self._take(backend, now)
+                with backend.look() as one:
+                    snapshot = self._take(one, now)
                 self._last = monotonic(), snapshot
                 self._cost = self._last[0] - began
             return self._last[1]
