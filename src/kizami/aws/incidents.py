@@ -133,7 +133,8 @@ class PackedDocuments:
         for part in [item["slotTime"]["S"] for item in found]:
             theirs = part.rsplit("/", 2)[1]
             is_older = theirs != head.version and _number(theirs) <= _number(head.version)
-            if is_older if is_ours else theirs == head.version:
+            is_done_with = is_older if is_ours else theirs == head.version
+            if is_done_with:
                 self._change("DeleteItem", {"Key": self.key(part)})
 
     def set(self, key: str, attributes: Fields) -> None:
