@@ -64,9 +64,10 @@ SLOTS = [
     *((EARLIER, HOUR_10 + timedelta(seconds=seconds)) for seconds in (0, 5, 10, 600, 1790, 1795)),
     *((LATER, HALF_PAST + timedelta(seconds=seconds)) for seconds in (0, 5, 10, 600, 1790, 1795)),
     (LATER, HOUR_11),
-    (EARLIER, HOUR_10 - timedelta(seconds=5)),  # a backfill of what was before the first plan
+    (EARLIER, HOUR_10 - timedelta(seconds=5)),  # backfills of what was before the first plan, and between the two
+    (LATER, HALF_PAST - timedelta(seconds=60)),
 ]
-LIVE_SLOTS = len(SLOTS) - 1
+LIVE_SLOTS = len(SLOTS) - 2
 
 Value = tuple[Fraction, int, int, int, int]  # and when it was collected, how late, receives, backfilled
 Key = tuple[str, int]  # metric and slot
@@ -201,7 +202,7 @@ class World:
         if not lacking:
             return lambda: None
         bundle, slot, place = lacking[fill.number % len(lacking)]
-        lane = BACKFILL if slot < HOUR_10 else fill.lane
+        lane = BACKFILL if slot < LIVE[bundle.name][0].start else fill.lane
         units = (fill.units,) * len(bundle.members[place].metrics)
         answers = {place: Answered(units, 1, 9, 3, lane == BACKFILL)}
         return lambda: self.write(bundle, slot, TickFacts(answers), 77, lane)
@@ -371,11 +372,11 @@ UNITS = st.integers(0, 3) | st.integers(-(2**53), 2**53)
 
 @st.composite
 def writes(draw: st.DrawFn) -> Write:
-    slot = draw(st.integers(0, LIVE_SLOTS))
+    slot = draw(st.integers(0, len(SLOTS) - 1))
     bundle, _ = SLOTS[slot]
     answers: dict[int, Answered] = {}
     states: dict[str, set[int]] = {"outstanding": set(), "dead": set(), "held": set()}
-    lane = BACKFILL if slot == LIVE_SLOTS else draw(st.sampled_from([LIVE_LANE, LIVE_LANE, RETRY, BACKFILL]))
+    lane = BACKFILL if slot >= LIVE_SLOTS else draw(st.sampled_from([LIVE_LANE, LIVE_LANE, RETRY, BACKFILL]))
     attempts = 2 if lane == RETRY else 1
     kinds = st.sampled_from(draw(st.sampled_from([["answer"], ["answer", "nothing", *states]])))
     for place, each in enumerate(bundle.members):
@@ -393,7 +394,7 @@ def writes(draw: st.DrawFn) -> Write:
 
 @st.composite
 def redrives(draw: st.DrawFn) -> AskAgain:
-    slot = draw(st.integers(0, LIVE_SLOTS))
+    slot = draw(st.integers(0, len(SLOTS) - 1))
     places = st.integers(0, len(SLOTS[slot][0].members) - 1)
     return AskAgain(slot, frozenset(draw(st.sets(places, min_size=1))))
 

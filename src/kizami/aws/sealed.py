@@ -36,12 +36,11 @@ from kizami.core.sealed_spans import (
     span_seconds,
     span_start,
 )
+from kizami.core.sealing import DAY
 from kizami.core.slots import format_instant, parse_instant
 from kizami.core.summaries import BundleSummary, read_summary, write_summary
 
 SPANS, SUMMARIES, DAYS = "#hour ", "#sum ", "#day "
-DAY = 24 * HOUR
-
 Found = TypeVar("Found")
 
 _REFUSED = {"", "DuplicateItem", "ConditionalCheckFailed"}  # what another run, or this one before, has written

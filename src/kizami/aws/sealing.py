@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -29,7 +29,7 @@ from kizami.aws.history.keeping import SPARE_SECONDS, KeptMetric
 from kizami.aws.invocation import TimeLeft
 from kizami.aws.marks import Marks
 from kizami.aws.rows import RowTicks
-from kizami.aws.sealed import DAY, FiguresOfSpan, SealedItems, SpanItem, SpanKey, SummaryItem, SummaryKey, days_of
+from kizami.aws.sealed import FiguresOfSpan, SealedItems, SpanItem, SpanKey, SummaryKey, days_of
 from kizami.aws.ticks import Ticks, read_tick
 from kizami.core.bundles import Bundle
 from kizami.core.epoch import from_seconds, to_seconds
@@ -37,9 +37,9 @@ from kizami.core.errors import StoreError
 from kizami.core.merging import MetricSlots, columns_of, figures_by_hour, merge
 from kizami.core.recovery import LiveRange, Mark, seal_mark
 from kizami.core.sealed_spans import HOUR, pack_slots, unpack_slots
-from kizami.core.sealing import LateDay, TimeSpan, is_settled, late_days_of, live_part, next_span, span_of
+from kizami.core.sealing import DAY, LateDay, TimeSpan, is_settled, late_days_of, live_part, next_span, span_of
 from kizami.core.slots import format_instant, shift
-from kizami.core.summaries import summarize
+from kizami.core.summaries import BundleSummary, summarize
 from kizami.core.ticks import Tick
 
 LEAST_SECONDS = 15.0  # with less time left no other span is begun
@@ -66,22 +66,21 @@ class SpanOutcome(NamedTuple):
 
 @dataclass(slots=True)
 class SealingReport:
-    """What a run did: spans and late days sealed, ticks deleted and left; the marks that it changed."""
+    """What a run did: spans and late days sealed, ticks deleted and left."""
 
     spans: int = 0
     days: int = 0
     deleted: int = 0
     stayed: int = 0
-    marks: dict[str, Mark] = field(default_factory=dict)
 
 
 class _Job(NamedTuple):
-    """A late day or, without one, the next span of a bundle; ordered by time."""
+    """The next span of a bundle, or a late day; ordered by time."""
 
     start: int
     number: int
     work: BundleToSeal
-    late: LateDay | None = None
+    part: TimeSpan | LateDay
 
 
 class _Sealed(NamedTuple):
@@ -116,7 +115,8 @@ class SpanSealer:
         if chosen or not is_late:
             sealed = self._seal_values(bundle, span, chosen, before is not None)
             self._write_figures(sealed, span)
-            self._write_summary(work, span, chosen, before)
+            summary = summarize(bundle, *live_part(span, work.live), chosen, before and before.summary)
+            self._write_summary(key, summary, bundle, before and before.version)
         is_deleted = self._ticks.delete([items[number] for number in settled])
         gone = {number for number, deleted in zip(settled, is_deleted, strict=True) if deleted}
         stayed = [tick.slot for number, tick in enumerate(ticks) if number not in gone]
@@ -166,28 +166,21 @@ class SpanSealer:
         raise StoreError(f"{len(left)} metrics of bundle {bundle.name} are sealed by other runs again and again")
 
     def _write_figures(self, sealed: Mapping[SpanKey, _Sealed], span: TimeSpan) -> None:
-        figures = [
-            FiguresOfSpan(
-                key, 0 if self._is_closed(key.metric, span) else each.version, figures_by_hour(each.slots)
-            )
-            for key, each in sealed.items()
-        ]
+        figures = []
+        for key, each in sealed.items():
+            version = 0 if self._is_closed(key.metric, span) else each.version
+            figures.append(FiguresOfSpan(key, version, figures_by_hour(each.slots)))
         expiries = {day: self._totals_expire_at(day) for each in figures for day in days_of(each)}
         self._items.write_figures(figures, {day: at for day, at in expiries.items() if at is not None})
 
-    def _write_summary(
-        self, work: BundleToSeal, span: TimeSpan, ticks: Sequence[Tick], before: SummaryItem | None
-    ) -> None:
-        part = live_part(span, work.live)
-        summary = summarize(work.bundle, part.start, part.end, ticks, before.summary if before else None)
-        metrics = [metric for member in work.bundle.members for metric in member.metrics]
-        expiries = [self._expires_at(metric, span.end) for metric in metrics]
-        expires_at = max((at for at in expiries if at is not None), default=None) if None not in expiries else None
-        key = SummaryKey(work.bundle.name, span.start)
-        if not self._items.write_summary(key, summary, before.version if before else None, expires_at):
-            raise StoreError(
-                f"another run seals bundle {key.bundle} from {format_instant(from_seconds(key.start))} on"
-            )
+    def _write_summary(self, key: SummaryKey, summary: BundleSummary, bundle: Bundle, seen: int | None) -> None:
+        """Write the summary; it expires if all that it speaks of does."""
+        end = span_of(bundle, key.start).end
+        expiries = [self._expires_at(metric, end) for member in bundle.members for metric in member.metrics]
+        latest = max((at for at in expiries if at is not None), default=None)
+        if not self._items.write_summary(key, summary, seen, None if None in expiries else latest):
+            start = format_instant(from_seconds(key.start))
+            raise StoreError(f"another run seals bundle {key.bundle} from {start} on, too")
 
     def _spans_of_rows(self, bundle: Bundle, part: TimeSpan) -> list[TimeSpan]:
         """Return the spans of rows in a late day, unless their summaries count as many as there are."""
@@ -202,7 +195,8 @@ class SpanSealer:
         bundle, key = work.bundle, SummaryKey(work.bundle.name, span.start)
         before = self._items.summaries_at([key]).get(key)
         ticks = list(self._rows.read(bundle, from_seconds(span.start), from_seconds(span.end)))
-        if is_late and before and before.summary.count(0, *span).stored >= len(ticks):
+        summary = summarize(bundle, *live_part(span, work.live), ticks, before and before.summary)
+        if is_late and before and summary == before.summary:
             return
         # Rows have no version, and only ever get more.
         sealed = {
@@ -210,7 +204,7 @@ class SpanSealer:
             for metric, slots in columns_of(bundle, ticks).items()
         }
         self._write_figures(sealed, span)
-        self._write_summary(work, span, ticks, before)
+        self._write_summary(key, summary, bundle, before and before.version)
 
     def _is_closed(self, metric: str, span: TimeSpan) -> bool:
         """Return True if the span is kept no more: its figures are final, and its slots may be gone."""
@@ -255,35 +249,33 @@ class Sealing:
         jobs: list[_Job] = []
         numbers = count()
         for work in bundles:
-            days = late_days_of(work.bundle, work.mark, now)
-            jobs += [_Job(late.part.start, next(numbers), work, late) for late in days]
+            for late in late_days_of(work.bundle, work.mark, now):
+                jobs.append(_Job(late.part.start, next(numbers), work, late))
             if span := next_span(work.bundle, work.mark, work.live, now):
-                jobs.append(_Job(span.start, next(numbers), work))
+                jobs.append(_Job(span.start, next(numbers), work, span))
         heapify(jobs)
         while jobs and self._time_left() >= LEAST_SECONDS:
-            _, _, work, late = heappop(jobs)
+            _, _, work, part = heappop(jobs)
             try:
-                if late is not None:
-                    self._merge_day(sealer, work, late, now, report)
+                if isinstance(part, LateDay):
+                    self._merge_day(sealer, work, part, now, report)
                     continue
-                work = self._seal_next(sealer, work, now, report)
+                work = self._seal_next(sealer, work, part, now, report)
             except StoreError as error:
                 about = {"bundle": work.bundle.name, "detail": str(error)}
                 log.warning("not sealed", extra={"event": "sealing.failed", **about})
                 continue
             if span := next_span(work.bundle, work.mark, work.live, now):
-                heappush(jobs, _Job(span.start, next(numbers), work))
+                heappush(jobs, _Job(span.start, next(numbers), work, span))
         if report.spans or report.days:
             done = {name: getattr(report, name) for name in ("spans", "days", "deleted", "stayed")}
             log.info("sealed", extra={"event": "sealing.done", **done})
         return report
 
     def _seal_next(
-        self, sealer: SpanSealer, work: BundleToSeal, now: datetime, report: SealingReport
+        self, sealer: SpanSealer, work: BundleToSeal, span: TimeSpan, now: datetime, report: SealingReport
     ) -> BundleToSeal:
-        """Seal the bundle's next span; return it with its mark as it is kept then."""
-        span = next_span(work.bundle, work.mark, work.live, now)
-        assert span is not None
+        """Seal the next span of a bundle; return the bundle with its mark as it is kept then."""
         outcome = sealer.seal(work, span)
         for slot in {slot.date(): slot for slot in outcome.stayed}.values():
             self._marks.note_late(work.bundle.name, slot, now)
@@ -293,7 +285,6 @@ class Sealing:
         report.spans += 1
         report.deleted += len(outcome.deleted)
         report.stayed += len(outcome.stayed)
-        report.marks[mark.bundle] = mark
         return replace(work, mark=mark)
 
     def _merge_day(
@@ -309,7 +300,7 @@ class Sealing:
             report.deleted += len(outcome.deleted)
         report.days += 1
         report.stayed += len(left)
-        # Nothing notes when a row is written, so a late day of rows is looked at for as long as one may arrive.
+        # Only asking for a row is noted, not its arrival, so a late day of rows is looked at for a day.
         is_over = not work.bundle.is_rows or now >= shift(late.noted, DAY)
         if late.is_whole and not left and is_over:
             self._marks.end_late(work.mark, late.day, now)

@@ -97,7 +97,7 @@ def summarize(
     members that are outstanding or, if it was begun for some members only, of those that it does not name.
     """
     step = bundle.interval_seconds
-    seen = {to_seconds(tick.slot): tick for tick in ticks}
+    seen = {slot: tick for tick in ticks if not (slot := to_seconds(tick.slot)) % step}  # no former intervals
     known = [(slot, slot + step) for slot in seen] + [(begin, end)]
     if before is not None:
         known.append((before.begin, before.end))

@@ -105,7 +105,6 @@ class TestAnHour:
         assert values("a") == {5 * number: number for number in range(720)}
         assert values("b/y") == {5 * number: Decimal(-number) / 100 for number in range(720)}
         assert work(PAIR).mark.sealed_until == START + timedelta(hours=1)
-        assert report.marks == {PAIR.name: work(PAIR).mark}
 
     def test_all_that_is_known_of_a_slot_is_sealed(self, aws: MemoryAws) -> None:
         fill(PAIR, range(1), TickFacts({0: answer(3, steps=12)}, outstanding=frozenset({1})))
@@ -313,22 +312,23 @@ class TestTwoRunsAtOnce:
         (hour,) = SealedItems(TABLE).days("a", 5, FIRST, FIRST + HOUR)
         assert (hour.stored, hour.total) == (3, 6)
 
-    def test_a_run_that_stood_still_before_it_wrote_the_summary(
+    def test_a_run_that_stood_still_after_it_read_ticks(
         self, aws: MemoryAws, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         fill(PAIR, range(1), TickFacts({0: answer(1)}, held=frozenset({1})))
         begun(PAIR, LATER)
-        before, write = work(PAIR), SealedItems.write_summary
+        before, read = work(PAIR), Ticks.items
 
-        def overtaken(self: SealedItems, *args: object) -> bool:
-            monkeypatch.setattr(SealedItems, "write_summary", write)
+        def overtaken(self: Ticks, bundle: Bundle, start: datetime, end: datetime) -> list[dict[str, object]]:
+            found = list(read(self, bundle, start, end))
+            monkeypatch.setattr(Ticks, "items", read)
             assert seal(before).deleted == 1
             Marks(TABLE).note_late(PAIR.name, START, LATER)
             Ticks(TABLE).record(PAIR, START, TickFacts(dead=frozenset({1})))
             assert seal(PAIR, now=LATER + timedelta(minutes=15)).deleted == 1
-            return write(self, *args)  # type: ignore[arg-type]
+            return found
 
-        monkeypatch.setattr(SealedItems, "write_summary", overtaken)
+        monkeypatch.setattr(Ticks, "items", overtaken)
         assert seal(before).spans == 0
         (summary,) = SealedItems(TABLE).summaries(PAIR.name, 5, FIRST, FIRST + HOUR)
         assert summary.count(1, FIRST, FIRST + 5) == MemberTally(dead=1)
@@ -420,6 +420,15 @@ class TestRows:
         (hour,) = SealedItems(TABLE).days("ai_response_count", 5, FIRST, FIRST + HOUR)
         assert (hour.stored, hour.total) == (700, sum(range(700)))
 
+    def test_rows_of_a_former_interval_count_in_figures_alone(self, aws: MemoryAws) -> None:
+        self.put(range(10))
+        RowTicks(TABLE).record(self.ROWS, START + timedelta(seconds=3), TickFacts({0: answer(5)}))
+        begun(self.ROWS, LATER)
+        seal(self.ROWS)
+        assert self.summary() == MemberTally(stored=10, missing=710)
+        (hour,) = SealedItems(TABLE).days("ai_response_count", 5, FIRST, FIRST + HOUR)
+        assert hour.stored == 11
+
     def test_rows_of_a_late_day_are_added_up_again_for_a_day(self, aws: MemoryAws) -> None:
         self.put(range(700))
         begun(self.ROWS, LATER)
@@ -469,7 +478,7 @@ class TestARun:
         before = work(PAIR)
         seal(PAIR)
         report = seal(before)
-        assert (report.spans, report.marks) == (0, {})
+        assert report.spans == 0
         assert work(PAIR).mark.sealed_until == START + timedelta(hours=1)
 
 
