@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import cast
@@ -80,6 +81,9 @@ class WatchedBackend:
             self.targets_by_name[name].pending.discard(slot)
 
     # What the watch asks
+
+    def look(self) -> AbstractContextManager[WatchedBackend]:
+        return nullcontext(self)
 
     def targets(self, names: Collection[str] | None = None, *, recent: bool = False) -> list[KnownTarget]:
         self._ask("targets")

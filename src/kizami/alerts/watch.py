@@ -42,8 +42,9 @@ def watch(
     StoreError or QueueError if the backend cannot answer; then nothing is decided.
     """
     run = run or WatchRun()
-    look = take_look(backend, settings, now, run)
-    return decide(state, look, settings, BackendSlotCounter(backend, look, run.refill_seconds))
+    with backend.look() as one:  # its questions share what they read
+        look = take_look(one, settings, now, run)
+        return decide(state, look, settings, BackendSlotCounter(one, look, run.refill_seconds))
 
 
 def take_look(backend: Backend, settings: AlertSettings, now: datetime, run: WatchRun | None = None) -> Look:
