@@ -55,7 +55,8 @@ def take_look(backend: Backend, settings: AlertSettings, now: datetime, run: Wat
     doubtful = find_doubtful(backend, targets, {*deaths, *troubles}, now, run.window_seconds)
     findings, statuses = Findings(), dict[str, TargetStatus]()
     for piece in _pieces(doubtful, run):
-        judged = target_statuses(backend, now, piece, NO_FIGURES, troubles, run.window_seconds)
+        newest = _newest_slots(backend, piece, now, run)
+        judged = target_statuses(backend, now, piece, NO_FIGURES, troubles, run.window_seconds, newest)
         findings = findings.joined(find_troubles(judged, deaths, now, run))
         statuses |= judged
     findings = findings.joined(_find_backend_troubles(backend, targets, statuses, now, run))
@@ -71,6 +72,18 @@ def _pieces(targets: Sequence[KnownTarget], run: WatchRun) -> Iterator[Sequence[
     for start in range(0, len(targets), _PIECE):
         run.rest()
         yield targets[start : start + _PIECE]
+
+
+def _newest_slots(
+    backend: Backend, targets: Sequence[KnownTarget], now: datetime, run: WatchRun
+) -> Mapping[str, datetime]:
+    """Return the newest slots of targets; if too many are silent for that, take them to be silent for the window."""
+    if not targets:
+        return {}
+    try:
+        return backend.newest_slots([target.name for target in targets])
+    except InvalidInput:
+        return {each.name: shift(run.window(each, now).start, -each.interval_seconds) for each in targets}
 
 
 def _find_backend_troubles(

@@ -176,6 +176,7 @@ def target_statuses(
     recent: RecentFigures | None = None,
     troubles: Mapping[str, TargetTrouble] | None = None,
     seconds: int = 60,
+    newest: Mapping[str, datetime] | None = None,
 ) -> dict[str, TargetStatus]:
     """Return every target by name, judged by the slots of the last `seconds`.
 
@@ -185,7 +186,8 @@ def target_statuses(
     if not targets:
         return {}
     recent = recent or read_recent(backend, targets, now)
-    newest = backend.newest_slots([target.name for target in targets])
+    if newest is None:
+        newest = backend.newest_slots([target.name for target in targets])
     found = backend.troubles() if troubles is None else troubles
     minutes = spans_of(targets, lambda target: target.current(now, seconds))
     settled = spans_of(targets, lambda target: target.settled(now))

@@ -374,6 +374,17 @@ def test_a_message_goes_without_the_coverage_that_would_take_too_many_requests(w
     assert counter.coverage([member("a")]) is None
 
 
+def test_so_many_silent_targets_that_nobody_knows_since_when_are_an_incident_all_the_same(
+    watched: Watched,
+) -> None:
+    watched.backend.too_large = {"newest_slots"}
+    watched.now += timedelta(minutes=20)
+    (incident,) = watched.look().state.incidents
+    target = watched.backend.targets_by_name["a"].known
+    assert (set(incident.members), set(incident.kinds)) == ({"a", "b"}, {Kind.SILENT})
+    assert incident.shown_since == watched.run.window(target, watched.now).start
+
+
 def test_slots_that_would_take_too_many_requests_to_count_are_not_called_stored(watched: Watched) -> None:
     watched.backend.too_large = {"slot_counts"}
     counter = BackendSlotCounter(watched.backend.port, Look(T0, targets=known_of(watched)), 86_400)
