@@ -77,7 +77,7 @@ def _pieces(targets: Sequence[KnownTarget], run: WatchRun) -> Iterator[Sequence[
 def _newest_slots(
     backend: Backend, targets: Sequence[KnownTarget], now: datetime, run: WatchRun
 ) -> Mapping[str, datetime]:
-    """Return the newest slots of targets; if too many are silent for that, take them to be silent for the window."""
+    """Return the newest slots of targets; where too many are silent for that, the last ones before the window."""
     if not targets:
         return {}
     try:
