@@ -34,7 +34,7 @@ from kizami.core.slots import Window, floor_to_minute, shift, slots_between
 from kizami.core.summaries import summarize
 from kizami.core.ticks import Answered
 
-__all__ = ["START", "TABLE", "URLS", "Recovering", "recovering", "targets"]
+__all__ = ["START", "TABLE", "URLS", "Facts", "Recovering", "recovering", "targets"]
 
 Facts = Callable[[datetime, frozenset[int]], TickFacts | None]  # what a delivery about a slot finds out
 

@@ -23,7 +23,15 @@ from kizami.aws.marks import KnownMarks, Marks
 from kizami.aws.plans import Plans
 from kizami.aws.rows import RowTicks
 from kizami.core.bundles import MINUTE, Bundle, BundlePlan, Period, row_bundle
-from kizami.core.recovery import LiveRange, Mark, horizon, is_finished, live_ranges, slots_between_plans
+from kizami.core.recovery import (
+    LiveRange,
+    Mark,
+    former_slots,
+    horizon,
+    is_finished,
+    live_ranges,
+    slots_between_plans,
+)
 from kizami.core.slots import shift
 from kizami.core.targets.target import Target
 
@@ -144,7 +152,24 @@ class BundleList:
             yield ListedBundle(bundle, [LiveRange(first)], mark)
 
     def _listed_bundle(self, bundle: Bundle) -> ListedBundle:
-        return ListedBundle(bundle, self._live(bundle), self._known.of(bundle.name))
+        mark = self._known.of(bundle.name)
+        live = [
+            part
+            if part.start < mark.sealed_until and not mark.late_days
+            else self._with_former(part, bundle, number)
+            for number, period in enumerate(self._periods)
+            for part in live_ranges(bundle, [period])
+        ]
+        return ListedBundle(bundle, live, mark)
+
+    def _with_former(self, part: LiveRange, bundle: Bundle, number: int) -> LiveRange:
+        """Return a range of the period of that number with the slots in it that former plans sent first."""
+        former = []
+        for period in reversed(self._periods[:number]):
+            if period.end is None or period.end <= part.start:
+                break
+            former.append((period, self._plan(period.plan)))
+        return replace(part, former=former_slots(bundle, part.start, former))
 
     def _live(self, bundle: Bundle) -> list[LiveRange]:
         return live_ranges(bundle, self._periods)

@@ -37,7 +37,17 @@ from kizami.core.errors import StoreError
 from kizami.core.merging import MetricSlots, columns_of, figures_by_hour, merge
 from kizami.core.recovery import LiveRange, Mark, seal_mark
 from kizami.core.sealed_spans import HOUR, pack_slots, unpack_slots
-from kizami.core.sealing import DAY, LateDay, TimeSpan, is_settled, late_days_of, live_part, next_span, span_of
+from kizami.core.sealing import (
+    DAY,
+    LateDay,
+    TimeSpan,
+    is_settled,
+    late_days_of,
+    live_part,
+    next_span,
+    owned_columns,
+    span_of,
+)
 from kizami.core.slots import format_instant, shift
 from kizami.core.summaries import BundleSummary, summarize
 from kizami.core.ticks import Tick
@@ -113,7 +123,7 @@ class SpanSealer:
         settled = [number for number, tick in enumerate(ticks) if is_settled(tick, work.mark)]
         chosen = [ticks[number] for number in settled] if is_late else ticks
         if chosen or not is_late:
-            sealed = self._seal_values(bundle, span, chosen, before is not None)
+            sealed = self._seal_values(work, span, chosen, before is not None)
             self._write_figures(sealed, span)
             summary = summarize(bundle, *live_part(span, work.live), chosen, before and before.summary)
             self._write_summary(key, summary, bundle, before and before.version)
@@ -132,11 +142,12 @@ class SpanSealer:
         return sorted({span_of(bundle, slot) for slot in settled}), {tick.slot for tick in ticks}
 
     def _seal_values(
-        self, bundle: Bundle, span: TimeSpan, ticks: Sequence[Tick], is_known: bool
+        self, work: BundleToSeal, span: TimeSpan, ticks: Sequence[Tick], is_known: bool
     ) -> dict[SpanKey, _Sealed]:
         """Write the values in ticks; return what is sealed of their metrics by then, as it was read back."""
+        bundle = work.bundle
         try:
-            columns = columns_of(bundle, ticks)
+            columns = owned_columns(columns_of(bundle, ticks), work.live)
         except ValueError as error:
             raise StoreError(f"the ticks of bundle {bundle.name} cannot be sealed: {error}") from None
         left = {SpanKey(metric, span.start, bundle.interval_seconds): found for metric, found in columns.items()}

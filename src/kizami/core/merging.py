@@ -9,6 +9,7 @@ Counts are whole units of so many decimals; where decimals differ, the fewer are
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import NamedTuple
 
 from kizami.core.answers.numbers import ten_to
@@ -88,6 +89,12 @@ def merge(sealed: MetricSlots | None, found: MetricSlots) -> MetricSlots:
     rows = [row for row in _rows(found, decimals) if row[0] not in known]
     rows += _rows(sealed, decimals)
     return MetricSlots(SlotColumns(*zip(*sorted(rows), strict=True)), decimals)
+
+
+def leave_out(slots: MetricSlots, first: int, end: int) -> MetricSlots:
+    """Return the slots without those in [first, end)."""
+    kept = [not first <= slot < end for slot in slots.columns.slot]
+    return MetricSlots(SlotColumns(*(tuple(compress(column, kept)) for column in slots.columns)), slots.decimals)
 
 
 def _rows(slots: MetricSlots, decimals: int) -> Iterable[tuple[int, ...]]:

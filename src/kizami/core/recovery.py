@@ -44,10 +44,15 @@ _NO_PLACES: Places = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class LiveRange:
-    """The slots [start, end) that a bundle's plan sends live; None stands for an open end."""
+    """The slots [start, end) that a bundle's plan sends live; None stands for an open end.
+
+    `former` are metrics whose slots before that time belong to bundles of former plans, which sent them first
+    because their lag was shorter.
+    """
 
     start: datetime
     end: datetime | None = None
+    former: Mapping[str, datetime] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +152,20 @@ def _first_live(bundle: Bundle, minute: datetime) -> datetime:
     """Return the beginning of the slots that are sent live from a minute on."""
     ahead = 0 if bundle.backfill else MINUTE  # sent a minute before its ticks
     return shift(minute, ahead - bundle.lag_seconds)
+
+
+def former_slots(
+    bundle: Bundle, start: datetime, former: Iterable[tuple[Period, BundlePlan]]
+) -> dict[str, datetime]:
+    """Return the metrics of a bundle whose slots from `start` on belong to former plans, and until when."""
+    found: dict[str, datetime] = {}
+    for period, plan in former:
+        for metric in (metric for member in bundle.members for metric in member.metrics):
+            if period.end is not None and metric in plan.of_metric:
+                until = _first_live(plan.of_metric[metric][0], period.end)
+                if until > found.get(metric, start):
+                    found[metric] = until
+    return found
 
 
 def is_finished(mark: Mark, live: Sequence[LiveRange]) -> bool:

@@ -6,12 +6,13 @@ mark, now ─▶ late days: days before `sealed_until` in which ticks were writt
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from typing import NamedTuple
 
 from kizami.core.bundles import Bundle
 from kizami.core.epoch import to_seconds
+from kizami.core.merging import MetricSlots, leave_out
 from kizami.core.recovery import LiveRange, Mark
 from kizami.core.sealed_spans import HOUR, span_seconds, span_start
 from kizami.core.ticks import Tick
@@ -62,6 +63,18 @@ def next_span(bundle: Bundle, mark: Mark, live: Sequence[LiveRange], now: dateti
     over, end = to_seconds(now) - span.end - bundle.lag_seconds, live_part(span, live).end
     seen_until = mark.seen_until if over >= SEALED_ANYWAY_SECONDS else mark.complete_until
     return span if over >= SEALED_AFTER_SECONDS and to_seconds(seen_until) >= end else None
+
+
+def owned_columns(columns: Mapping[str, MetricSlots], live: Sequence[LiveRange]) -> dict[str, MetricSlots]:
+    """Leave out the slots that former plans sent first: theirs are the answers that count."""
+    found = {}
+    for metric, slots in columns.items():
+        for part in live:
+            if metric in part.former:
+                slots = leave_out(slots, to_seconds(part.start), to_seconds(part.former[metric]))
+        if slots.columns.slot:
+            found[metric] = slots
+    return found
 
 
 class LateDay(NamedTuple):

@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 
 from aws_here.collecting_here import targets
-from aws_here.recovering_here import START, TABLE, Recovering, recovering
+from aws_here.recovering_here import START, TABLE, Facts, Recovering, recovering
 from kizami.aws.marks import Marks
 from kizami.aws.plans import Plans
-from kizami.aws.ticks import Ticks
+from kizami.aws.sealed import SealedItems
+from kizami.aws.sealing import BundleToSeal, Sealing
+from kizami.aws.ticks import TickFacts, Ticks
+from kizami.core.epoch import to_seconds
 from kizami.core.recovery import LiveRange, TickRun, put_runs, seal_mark
 from kizami.core.slots import Window, shift, slots_between
+from kizami.core.ticks import Answered
 
 ABC = targets(*"abc", interval="5s")
 
@@ -42,6 +46,30 @@ def test_a_hole_at_a_deployment_is_found(world: Recovering, tmp_path: Path) -> N
     assert world.lacking(former).keys() == set(slots_between(shift(START, 23 * 60 - 5), shift(world.now, -5), 5))
     world.run()
     assert Marks(TABLE).all().of(former.name).runs == ()
+
+
+def test_what_a_plan_with_a_shorter_lag_has_sent_first_is_sealed_as_it_answered(tmp_path: Path) -> None:
+    def told(count: int) -> Facts:
+        return lambda slot, every: TickFacts({place: Answered((count,), 0, 9) for place in every})
+
+    with recovering(targets("a", interval="5s", lag="5s"), tmp_path) as world:
+        world.poll(30, told(1))
+        world.deploy(targets("a", "b", interval="5s", lag="60s"), tmp_path / "next")
+        deployed = shift(world.now, -5)
+        world.poll(30 + 3 * 60, told(2))
+        works = [BundleToSeal(each.bundle, each.mark, each.live) for each in world.run().bundles]
+        assert [part.former for each in works for part in each.live] == [{}, {"a": deployed}]
+        Sealing(TABLE, Marks(TABLE), {}).run(reversed(works), world.now)
+        spans = SealedItems(TABLE).spans("a", 5, to_seconds(START), to_seconds(world.now))
+        found = {
+            slot: count for span in spans for slot, count in zip(*span.columns(("slot", "count")), strict=True)
+        }
+        assert {slot for slot, count in found.items() if count == 1} == {
+            to_seconds(slot) for slot in slots_between(shift(START, -5), deployed, 5)
+        }
+        assert not list(Ticks(TABLE).read(world.bundle, START, shift(deployed, 60))), (
+            "what came twice is deleted, too"
+        )
 
 
 def test_slots_between_a_longer_and_a_shorter_lag_are_asked_for(tmp_path: Path) -> None:
