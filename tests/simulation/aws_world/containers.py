@@ -6,11 +6,12 @@ import asyncio
 from asyncio import events
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from kizami.aws.client.secrets import _Secret
-from kizami.aws.store.block_guard import Memory
+from kizami.core.bundles import Bundle, BundlePlan
 from simulation.world.threads import SimulatedCondition, SimulatedSignal
 from simulation.world.timeline import SECOND, Killed, Task, Timeline
 
@@ -28,7 +29,10 @@ class Container:
         self.version = version
         self.deliveries: tuple[str, ...] = ()
         self.secrets: defaultdict[str, _Secret] = defaultdict(_Secret)
-        self.memories: defaultdict[str, Memory] = defaultdict(Memory)
+        self.bundles: dict[str, Bundle] = {}  # of other deployments
+        self.plans: dict[str, BundlePlan] = {}
+        self.began = timeline.now  # the invocation that runs in it
+        self.received_first: frozenset[str] = frozenset()  # of its messages
         self.noted: defaultdict[str, dict[str, float]] = defaultdict(dict)
         self.is_dead = False
         self._timeline = timeline
@@ -114,6 +118,16 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._selector = self
         self._start = timeline.now
         self.set_exception_handler(lambda loop, context: None)  # of tasks that died with their container
+
+    def run_until_complete(self, future: Any) -> Any:
+        task = self.create_task(future)
+        try:
+            return super().run_until_complete(task)
+        except Killed:
+            for each in asyncio.all_tasks(self):
+                with suppress(RuntimeError):  # of code that tidies up, with no loop to do it on
+                    each.get_coro().close()  # type: ignore[union-attr]
+            raise
 
     def time(self) -> float:
         return (self._timeline.now - self._start) / SECOND

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from kizami.aws.backend import AwsBackend
+from kizami.aws.files import FOLDER, write_files, write_kept
 from kizami.aws.places import FoundPlaces
-from kizami.cdk.parts.configuration import bundle_files
 from kizami.core.backfill import SPREAD_SECONDS
-from kizami.core.config import Config, parse_config
+from kizami.core.bundles import BundlePlan, make_plan
+from kizami.core.config import Config, load_toml, parse_config
 from kizami.core.ports import Clock
-from kizami.core.targets.bundles import NamedBundle, make_bundles
 from kizami.core.targets.target import Target
 from simulation.aws_world.apis import RECEIVER_HOST, USERS_HOST
 from simulation.aws_world.plan import Shape, Stack
 from simulation.aws_world.sqs import SimulatedQueue
 
-METRICS, LEDGER, COMPANIES, POINTS = "AiResponseMetrics", "Ledger", "Company", "Points"
+METRICS, COMPANIES, POINTS = "AiResponseMetrics", "Company", "Points"
 TOPIC = "arn:aws:sns:us-east-1:123456789012:alarms"
 ACCESS_KEY, SECRET_KEY = "AKIASIMULATED", "s1mulated/s3cret+access"
 _ORIGINAL_INTERVAL = 5
@@ -39,13 +39,23 @@ class Deployment:
         self.stack = stack
         self._folder = folder
         self._queues = queues
-        text = "\n".join(_table(each) for each in stack.targets)
-        text += _RULE if text and stack.alerts else ""
-        self.config = parse_config(text) if text else original()
-        self.bundles = make_bundles(self.config.enabled_targets) if stack.shape is Shape.BUNDLES else []
-        # Found by what is still on a queue, and polled no more.
-        self.disabled = make_bundles(target for target in self.config.targets if not target.enabled)
-        self._write(text)
+        self.plan = BundlePlan("", ())
+        if self.has_plan:
+            text = "\n".join(_table(each) for each in stack.targets) + (_RULE if stack.alerts else "")
+            self.config = parse_config(text)
+            self.plan = make_plan(self.config.enabled_targets)
+            self._write(text)
+        else:
+            self.config = original()
+
+    @property
+    def has_plan(self) -> bool:
+        """Whether its targets are those of a kizami.toml."""
+        return self.stack.shape is Shape.PLAN
+
+    def target(self, name: str) -> Target | None:
+        """The target of that name, or that has the metric among its values."""
+        return next((each for each in self.config.targets if name == each.name or name in each.metrics), None)
 
     def environment(self, function: str) -> dict[str, str]:
         """What the function is told."""
@@ -58,59 +68,58 @@ class Deployment:
         return {**common, **getattr(self, f"_{function}")()}
 
     def backend(self, clock: Clock) -> AwsBackend:
-        """What a verb reads the stack by."""
+        """What a verb reads the original target by."""
         environment = {
             "QUEUE_URL": self._queues["live"].url,
-            "KIZAMI_BACKFILL_QUEUE_URL": self._queues["backfill" if self.bundles else "live"].url,
+            "KIZAMI_BACKFILL_QUEUE_URL": self._queues["live"].url,
             "KIZAMI_DEAD_LETTER_QUEUE_URL": self._queues["dead"].url,
-            **({"KIZAMI_LEDGER_TABLE_NAME": LEDGER} if self.bundles else {}),
         }
         places = FoundPlaces(METRICS, environment=environment, _outputs={})
         return AwsBackend(places, self.config.targets, clock, self.stack.grace_seconds, keeps=False)
 
-    def metrics_of(self, bundle: NamedBundle) -> list[tuple[str, ...]]:
-        """The metrics of each member."""
-        return [self.config.target(name).metrics for name in bundle.members]
-
     def _write(self, text: str) -> None:
-        files = bundle_files(text, self.bundles) if self.bundles else {"kizami.toml": text.encode()}
-        for name, content in files.items():
+        for name, content in self._files(text).items():
             path = self._folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
 
+    def _files(self, text: str) -> dict[str, bytes]:
+        tables = {table["name"]: table for table in load_toml(text, "kizami.toml")["targets"]}
+        disabled = [target.name for target in self.config.targets if not target.enabled]
+        return write_files(self.plan, tables, disabled) | write_kept(self.config.targets)
+
     def _sender(self) -> dict[str, str]:
-        return {"QUEUE_URL": self._queues["live"].url, **self._targets()}
+        if self.has_plan:
+            return self._of_plan()
+        return {"QUEUE_URL": self._queues["live"].url, **self._of_original()}
 
     def _collector(self) -> dict[str, str]:
-        environment = {"AI_METRICS_TABLE_NAME": METRICS, **self._targets()}
-        if self.stack.shape is Shape.ORIGINAL:
-            target = self.config.targets[0]
-            environment |= {"AI_API_BASE_URL": target.url, "KIZAMI_API_KEY": "secretsmanager:host0"}
-        if self.bundles:
-            environment |= {
-                "KIZAMI_LEDGER_TABLE_NAME": LEDGER,
-                "KIZAMI_MAX_ATTEMPTS": str(self.stack.max_receives),
-                "QUEUE_URL": self._queues["live"].url,
-                "KIZAMI_BACKFILL_QUEUE_URL": self._queues["backfill"].url,
-                "KIZAMI_DEAD_LETTER_QUEUE_URL": self._queues["dead"].url,
-            }
-        return environment
+        if self.has_plan:
+            return {**self._of_plan(), "KIZAMI_MAX_ATTEMPTS": str(self.stack.max_receives)}
+        return {
+            "AI_METRICS_TABLE_NAME": METRICS,
+            "AI_API_BASE_URL": self.config.targets[0].url,
+            "KIZAMI_API_KEY": "secretsmanager:host0",
+            **self._of_original(),
+        }
 
     def _reconciler(self) -> dict[str, str]:
-        shares = not self.bundles
-        return {
-            "QUEUE_URL": self._queues["live" if shares else "backfill"].url,
-            "AI_METRICS_TABLE_NAME": METRICS,
+        common = {
             "KIZAMI_STACK": "simulated",
             "KIZAMI_RECONCILE_MINUTES": "5",
             "KIZAMI_RECONCILE_HOURS": str(self.stack.reconcile_hours),
+            "KIZAMI_ALARM_TOPIC_ARN": TOPIC,
+        }
+        if self.has_plan:
+            return {**common, **self._of_plan()}
+        return {
+            **common,
+            "QUEUE_URL": self._queues["live"].url,
+            "AI_METRICS_TABLE_NAME": METRICS,
             "KIZAMI_RECONCILE_LIMIT": "1000",
             "KIZAMI_GRACE_SECONDS": str(self.stack.grace_seconds),
-            "KIZAMI_ALARM_TOPIC_ARN": TOPIC,
-            **({"KIZAMI_SPREAD_SECONDS": str(SPREAD_SECONDS)} if shares else {}),
-            **({"KIZAMI_LEDGER_TABLE_NAME": LEDGER} if self.bundles else {}),
-            **self._targets(),
+            "KIZAMI_SPREAD_SECONDS": str(SPREAD_SECONDS),
+            **self._of_original(),
         }
 
     def _dispatcher(self) -> dict[str, str]:
@@ -125,11 +134,17 @@ class Deployment:
             "KIZAMI_AGGREGATION_RETRY_SECONDS": "300",
         }
 
-    def _targets(self) -> dict[str, str]:
-        if self.bundles:
-            return {"KIZAMI_BUNDLES": "bundles"}
-        if self.stack.shape is Shape.ONE:
-            return {"KIZAMI_CONFIG": "kizami.toml"}
+    def _of_plan(self) -> dict[str, str]:
+        return {
+            "AI_METRICS_TABLE_NAME": METRICS,
+            "KIZAMI_BUNDLES": FOLDER,
+            "QUEUE_URL": self._queues["live"].url,
+            "KIZAMI_RETRY_QUEUE_URL": self._queues["retry"].url,
+            "KIZAMI_BACKFILL_QUEUE_URL": self._queues["backfill"].url,
+            "KIZAMI_DEAD_LETTER_QUEUE_URL": self._queues["dead"].url,
+        }
+
+    def _of_original(self) -> dict[str, str]:
         return {"WINDOW_LAG_SECONDS": str(_ORIGINAL_INTERVAL)}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any
 
 from kizami.core.errors import KizamiError
@@ -86,7 +87,8 @@ class SimulatedFunction:
         self.invocations += 1
         number = self.invocations
         container = self._container(number)
-        container.deliveries = deliveries
+        container.deliveries, container.began = deliveries, self._timeline.now
+        container.received_first = frozenset(map(_id_of_first, event.get("Records", ())))
         self._running[container] = number, on_end
         deadline = self._timeline.now + self.timeout_seconds * SECOND
         context = SimulatedContext(self._timeline, deadline, f"{self.name}-{number}")
@@ -131,6 +133,11 @@ class SimulatedFunction:
             self.kill(container, "timed out")
 
 
+def _id_of_first(record: Mapping[str, Any]) -> str:
+    """The id of a message that is received for the first time."""
+    return record["messageId"] if record["attributes"]["ApproximateReceiveCount"] == "1" else ""
+
+
 _ours: set[str] = set()
 
 
@@ -143,7 +150,10 @@ def put_environment(environment: Mapping[str, str]) -> None:
 
 
 class EventSource:
-    """What calls a function for the messages of a queue, and deletes those that it has settled."""
+    """What calls a function for the messages of a queue, and deletes those that it has settled.
+
+    `most_at_once` of its invocations run at once; while they do, messages wait on the queue.
+    """
 
     def __init__(
         self,
@@ -151,21 +161,28 @@ class EventSource:
         function: SimulatedFunction,
         batch_size: int,
         on_settle: Callable[[SimulatedQueue, Message], None],
+        most_at_once: float = inf,
     ) -> None:
         self._queue = queue
+        self._most_at_once = most_at_once
+        self._running = 0
         self._function = function
         self._batch_size = batch_size
         self._on_settle = on_settle
         queue.on_visible = self._poll
 
     def _poll(self) -> None:
+        if self._running >= self._most_at_once:
+            return
         messages = self._queue.receive(self._batch_size)
         if messages:  # who is throttled leaves them hidden, and they come back
             event = {"Records": [self._record(message) for message in messages]}
             ids = tuple(message.id for message in messages)
-            self._function.invoke(event, lambda answer: self._settle(messages, answer), ids)
+            self._running += self._function.invoke(event, lambda answer: self._settle(messages, answer), ids)
 
     def _settle(self, messages: list[Message], answer: Any) -> None:
+        self._running -= 1
+        self._queue.look()
         if answer is FAILED:
             return
         failed = {each["itemIdentifier"] for each in (answer or {}).get("batchItemFailures", ())}

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 from kizami.aws.client.http_client import HttpAnswer, HttpFailure, HttpRequest
 from simulation.aws_world.containers import CURRENT, Container
 from simulation.aws_world.dynamodb import Refused, SimulatedDynamoDb
+from simulation.aws_world.expressions import Item
 from simulation.aws_world.sqs import SimulatedQueue
 from simulation.world.timeline import SECOND, Killed, Timeline
 from simulation.world.trace import Trace
@@ -233,12 +234,13 @@ def _carry_out(act: Act) -> HttpAnswer:
     try:
         status, fields = act()
     except Refused as refused:
-        return _error(refused.code, refused.status)
+        return _error(refused.code, refused.status, refused.item)
     return HttpAnswer(status, _NO_HEADERS, json.dumps(fields).encode())
 
 
-def _error(code: str, status: int) -> HttpAnswer:
-    return HttpAnswer(status, _NO_HEADERS, json.dumps({"__type": f"aws#{code}", "message": "simulated"}).encode())
+def _error(code: str, status: int, item: Item | None = None) -> HttpAnswer:
+    said = {"__type": f"aws#{code}", "message": "simulated", **({"Item": item} if item else {})}
+    return HttpAnswer(status, _NO_HEADERS, json.dumps(said).encode())
 
 
 class ApiCall(Call):

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from kizami.aggregation.points import point_day
 from kizami.aws.backend import AwsBackend
 from kizami.aws.deliveries import ATTEMPTS
-from kizami.aws.history.hour_totals import PARTITIONS
-from kizami.aws.store.block_items import PARTITION, place_of
 from kizami.core.coverage import due_span, find_gaps
 from kizami.core.epoch import from_seconds, to_seconds
 from kizami.core.errors import InvalidInput, KizamiError, QueueError, StoreError
-from kizami.core.messages import MetricRecord, read_bundle
+from kizami.core.messages import read_bundle
 from kizami.core.slots import format_instant, parse_instant
-from kizami.core.targets.target import Target
 from simulation.aws_world.containers import CURRENT
 from simulation.aws_world.deployment import COMPANIES, METRICS, Deployment
 from simulation.aws_world.dynamodb import SimulatedDynamoDb, Table
 from simulation.aws_world.expressions import Item
 from simulation.aws_world.sqs import Message, SimulatedQueue
+from simulation.aws_world.ticks_oracle import TicksOracle
 from simulation.world.apis import Asked
 from simulation.world.oracle import Violation
 from simulation.world.timeline import SECOND, Timeline
@@ -31,8 +29,6 @@ from simulation.world.timeline import SECOND, Timeline
 _ZONE = ZoneInfo("Asia/Tokyo")
 _LINES, _LINES_A_STEP = 1000, 8  # of the log: at most so many, and so many an invocation or a request
 _WAITING = 5000  # messages on all queues, at most
-_FIGURES = ("stored", "lowest", "highest", "total")
-_SPARE_SECONDS = 3 * 86_400  # for which records stay once their hour is closed
 _OF_KIZAMI = "which is a fault of kizami"
 
 Slot = tuple[str, str]  # of which metric, which one
@@ -41,7 +37,13 @@ Slot = tuple[str, str]  # of which metric, which one
 class StackOracle:
     """What was asked, answered, stored and settled so far. A violation ends the simulation, whoever causes it."""
 
-    def __init__(self, timeline: Timeline, queues: dict[str, SimulatedQueue], steps: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        timeline: Timeline,
+        queues: dict[str, SimulatedQueue],
+        steps: Callable[[], int],
+        happened: Callable[..., None] = lambda *_: None,
+    ) -> None:
         self.secrets: set[str] = set()
         self.requests = self.records = 0
         self.is_quiet = False  # nothing befalls the stack any more
@@ -51,20 +53,22 @@ class StackOracle:
         self._steps = steps
         self._dynamodb: SimulatedDynamoDb | None = None
         self._answers: dict[tuple[str, int], set[int]] = {}
-        self._bundles: dict[str, list[tuple[str, ...]]] = {}
         self._granted: set[tuple[str, str, int]] = set()
-        self._hours: dict[Slot, list[int]] = {}  # what was ever stored in an hour of a metric
         self._told: dict[int, str] = {}  # of each incident, what its receiver was told last
-        self._began = format_instant(from_seconds(timeline.now // SECOND))
         self._lines = 0
+        self.ticks = TicksOracle(timeline, queues, self._answers, self.broken, happened)
 
     def watch(self, dynamodb: SimulatedDynamoDb) -> None:
         self._dynamodb = dynamodb
+        self.ticks.watch(dynamodb)
 
     def deployed(self, deployment: Deployment) -> None:
         self.deployment = deployment
-        for bundle in (*deployment.bundles, *deployment.disabled):
-            self._bundles[bundle.name] = deployment.metrics_of(bundle)
+        self.ticks.deployed(deployment)
+
+    @property
+    def _has_plan(self) -> bool:
+        return self.deployment is not None and self.deployment.has_plan
 
     def broken(self, words: str) -> None:
         """Raised outside of the functions, which would catch it."""
@@ -80,15 +84,12 @@ class StackOracle:
         self.requests += 1
         if self._timeline.now < (asked.slot + asked.seconds) * SECOND:
             self.broken(f"{asked} was asked before its end")
+        if self._has_plan:
+            self.ticks.asked(asked)
 
     def answered(self, asked: Asked, value: int) -> None:
         for metric, count in ((asked.name, value), (f"{asked.name}/one", value), (f"{asked.name}/two", 2 * value)):
             self._answers.setdefault((metric, asked.slot), set()).add(count)
-
-    def answered_before(self, record: MetricRecord) -> None:
-        """What was stored before the simulation began."""
-        assert isinstance(record.count, int)
-        self._answers.setdefault((record.metric, to_seconds(record.slot)), set()).add(record.count)
 
     def told(self, body: bytes) -> None:
         """A receiver has taken a message about an incident: first that it has begun, last that it is over."""
@@ -103,10 +104,10 @@ class StackOracle:
     def changed(self, table: str, before: Item | None, after: Item | None) -> None:
         """An item is about to change."""
         match table:
+            case "AiResponseMetrics" if self._has_plan:
+                self.ticks.changed(before, after)
             case "AiResponseMetrics":
                 self._record_changed(before, after)
-            case "Ledger":
-                self._tick_changed(before, after)
             case "Points":
                 self._points_changed(before, after)
 
@@ -114,11 +115,7 @@ class StackOracle:
         item = after or before
         assert item is not None
         metric, slot = item["metricName"]["S"], item["slotTime"]["S"]
-        if metric.startswith(PARTITIONS):
-            self._totals_changed(metric.removeprefix(PARTITIONS), slot, before, after)
         if metric.startswith("#"):
-            return
-        if after is None and int(item.get("expiresAt", {}).get("N", "9" * 12)) * SECOND <= self._timeline.now:
             return
         if before is not None or after is None:
             self.broken(f"{metric} {slot} was {before}, and is {after}")
@@ -127,35 +124,6 @@ class StackOracle:
         count = int(after["count"]["N"])
         if count not in self._answers.get((metric, to_seconds(parse_instant(slot))), ()):
             self.broken(f"{metric} {slot} is stored as {count}, which no API has ever answered")
-        self._hours.setdefault((metric, _hour(slot)), []).append(count)
-
-    def _totals_changed(self, metric: str, hour: str, before: Item | None, after: Item | None) -> None:
-        """The totals of an hour are of all that was ever stored in it, which nothing is any more."""
-        if after is None:
-            self.broken(f"the totals of {metric} {hour} are gone")
-            return
-        target = self._target(metric)
-        told, counts = [int(after[name]["N"]) for name in _FIGURES], self._hours.get((metric, hour), [])
-        if told != _figures(counts):
-            self.broken(f"the totals of {metric} {hour} are {told}, of {sorted(counts)}")
-        if target is None or target.keep_seconds is None:
-            self.broken(f"{metric} is kept for ever, and has totals")
-        elif self._timeline.now < _closed_at(hour, target.keep_seconds) * SECOND:
-            self.broken(f"{metric} {hour} has totals before it is closed")
-
-    def _tick_changed(self, before: Item | None, after: Item | None) -> None:
-        """Whom a tick does not lack has a record, and nobody is ever lacking again."""
-        if after is None or not after["tick"]["S"][0].isdigit():
-            return
-        bundle, tick = after["bundle"]["S"], after["tick"]["S"]
-        lacking = set(after.get("lacking", {}).get("NS", ()))
-        if before is not None and not lacking <= set(before.get("lacking", {}).get("NS", ())):
-            self.broken(f"{bundle} {tick} lacks more than before")
-        for place, metrics in enumerate(self._bundles[bundle]):
-            if str(place) not in lacking:
-                for metric in metrics:
-                    if not self._is_stored(metric, tick):
-                        self.broken(f"the ledger says that {metric} {tick} is there, which it is not")
 
     def _points_changed(self, before: Item | None, after: Item | None) -> None:
         assert after is not None
@@ -186,29 +154,16 @@ class StackOracle:
         """A message is deleted: what it asked for is there, or somebody else sees to it."""
         if queue.name == "companies":
             return
+        if self._has_plan:
+            self.ticks.settled(message)
+            return
         for metric, slot in _slots_of(message):
-            if not self._is_seen_to(metric, slot, message):
+            if not self._is_stored(metric, slot) and (metric, slot) not in self.waiting(except_for=message):
                 self.broken(f"{message.id} is settled, but {metric} {slot} is nowhere")
-
-    def _is_seen_to(self, metric: str, slot: str, message: Message) -> bool:
-        target = self._target(metric)
-        if target is None or not target.backfill:
-            return True
-        return (
-            all(self._is_stored(each, slot) for each in target.metrics)
-            or self._is_kept(metric, slot)
-            or (metric, slot) in self.waiting(except_for=message)
-        )
-
-    def _target(self, metric: str) -> Target | None:
-        """The target of that name, or that has the metric among its values."""
-        assert self.deployment is not None
-        targets = self.deployment.config.targets
-        return next((each for each in targets if metric == each.name or metric in each.metrics), None)
 
     def waiting(self, except_for: Message | None = None) -> set[Slot]:
         """What is on a queue, or a dead letter."""
-        names = ("live", "backfill", "dead")
+        names = ("live", "dead")
         messages = (each for name in names for each in self._queues[name].messages.values())
         return {slot for message in messages if message is not except_for for slot in _slots_of(message)}
 
@@ -217,6 +172,8 @@ class StackOracle:
         made = int(message.attributes.get(ATTEMPTS, "0"))
         if made > limit or (made == limit and queue.name != "dead"):
             self.broken(f"{message.id} comes after {made} of {limit} attempts")
+        if self._has_plan:
+            self.ticks.sent(queue, message, limit)
         if sum(len(each.messages) for each in self._queues.values()) > _WAITING:
             self._require_few(limit)
 
@@ -229,11 +186,6 @@ class StackOracle:
     def _is_stored(self, metric: str, slot: str) -> bool:
         assert self._dynamodb is not None
         return (metric, slot) in self._dynamodb.tables[METRICS].items
-
-    def _is_kept(self, metric: str, slot: str) -> bool:
-        assert self._dynamodb is not None
-        item = self._dynamodb.tables[METRICS].items.get((PARTITION, place_of(metric)), {})
-        return "keptFrom" in item and item["keptFrom"]["S"] <= slot
 
     # Functions
 
@@ -257,8 +209,8 @@ class StackOracle:
 
     # What is told
 
-    def check_told(self, backend: AwsBackend, now: datetime, *, whole: bool = False) -> None:
-        """No slot is told in two states, nothing as stored that is not, and in the end all of it as stored."""
+    def check_told(self, backend: AwsBackend, now: datetime) -> None:
+        """No slot of the original target is told in two states, and what is stored is told as stored."""
         assert self._dynamodb is not None
         order = self._dynamodb.tables[METRICS].order
         known = {each.name: each for each in backend.targets() if each.is_on and each.name in order}
@@ -266,47 +218,35 @@ class StackOracle:
         for name, told in backend.slot_counts(spans).items():
             first, last = format_instant(spans[name].start), format_instant(spans[name].end)
             stored = sum(first <= slot < last for slot in order[name])
-            if told.stored > stored or told.stored + told.pending + told.dead > spans[name].expected:
+            if told.stored != stored or told.stored + told.pending + told.dead > spans[name].expected:
                 self.broken(f"{told} of {spans[name].expected} slots of {name} are told, {stored} are stored")
-            if told.stored < stored and (whole or not self._bundles):
-                self.broken(f"of {stored} records of {name} {told} are told")
 
     # The end
 
     def check_whole(self, now: datetime) -> None:
         """After a quiet time nothing waits, and all that could be stored is."""
         assert self.deployment is not None
-        assert self._dynamodb is not None
-        table = self._dynamodb.tables[METRICS]
-        for target in self.deployment.config.enabled_targets:
-            for metric in target.metrics if target.backfill else ():
-                slots = [parse_instant(slot) for slot in table.order.get(metric, ()) if slot >= self._began]
-                if not slots:
-                    self.broken(f"{metric} has no record at all")
-                    continue
-                span = due_span(target, slots[0], now, self.deployment.stack.grace_seconds)
-                if gaps := list(find_gaps(span, slots)):
-                    self.broken(f"{metric} still lacks {gaps[:3]} after a quiet time")
+        if self._has_plan:
+            self.ticks.check_whole(now)
+        else:
+            self._require_rows(self.deployment, now)
         self._require_nothing_waiting()
         self._require_no_incident()
-        self._require_totals(now)
 
-    def _require_totals(self, now: datetime) -> None:
-        """Of every hour that was closed long enough ago, and whose records stay until they are made."""
+    def _require_rows(self, deployment: Deployment, now: datetime) -> None:
         assert self._dynamodb is not None
-        for metric, hour in self._hours:
-            target = self._target(metric)
-            if target is None or target.keep_seconds is None:
-                continue
-            has_totals = target.keep_totals_seconds is None or target.keep_totals_seconds > target.keep_seconds
-            closed_at = _closed_at(hour, target.keep_seconds)
-            is_due = closed_at + 2 * 3600 <= to_seconds(now) < closed_at + _SPARE_SECONDS
-            has_any = (PARTITIONS + metric, hour) in self._dynamodb.tables[METRICS].items
-            if (has_any and not has_totals) or (has_totals and is_due and not has_any):
-                self.broken(f"{metric} {hour} has {'' if has_any else 'no '}totals after a quiet time")
+        (target,) = deployment.config.targets
+        order = self._dynamodb.tables[METRICS].order.get(target.name, ())
+        slots = [parse_instant(slot) for slot in order]
+        if not slots:
+            self.broken("there is no record at all")
+            return
+        span = due_span(target, slots[0], now, deployment.stack.grace_seconds)
+        if gaps := list(find_gaps(span, slots)):
+            self.broken(f"{target.name} still lacks {gaps[:3]} after a quiet time")
 
     def _require_nothing_waiting(self) -> None:
-        for name in ("live", "backfill"):
+        for name in ("live", "retry", "backfill"):
             for message in self._queues[name].messages.values():
                 if message.receives > 1 or message.visible_at < self._timeline.now - 60 * SECOND:
                     self.broken(f"{message} still waits after a quiet time")
@@ -342,18 +282,6 @@ class StackOracle:
                 has_point = (company, f"{user}#{day.month}", day.start) in self._granted
                 if has_point != (kind == "today"):
                     self.broken(f"{user} of {company} is {kind}, and has {'a' if has_point else 'no'} point")
-
-
-def _hour(slot: str) -> str:
-    return f"{slot[:13]}:00:00Z"
-
-
-def _closed_at(hour: str, keep_seconds: int) -> int:
-    return to_seconds(parse_instant(hour)) + 3600 + keep_seconds
-
-
-def _figures(counts: Sequence[int]) -> list[int]:
-    return [len(counts), min(counts), max(counts), sum(counts)] if counts else []
 
 
 def _slots_of(message: Message) -> Iterator[Slot]:

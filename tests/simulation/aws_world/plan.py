@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -16,13 +16,14 @@ FUNCTIONS = ("sender", "collector", "reconciler", "dispatcher", "aggregation")
 
 Table = dict[str, Any]  # of a kizami.toml
 
+_VALUES = {"one": "/count", "two": "/double"}
+
 
 class Shape(Enum):
     """How targets are deployed."""
 
     ORIGINAL = "the original target, by its environment"
-    ONE = "one target of a kizami.toml"
-    BUNDLES = "many targets, in bundles"
+    PLAN = "targets of a kizami.toml, in bundles of a plan"
 
 
 class Fault(Enum):
@@ -94,6 +95,9 @@ class Stack:
     reconcile_hours: int
     aggregation_minutes: int
     page_items: int
+    bundle_values: int  # that a bundle of a plan has at most
+    most_at_once: tuple[int, int, int]  # invocations of the Collector: for live slots, tried again, and backfilled
+    former: tuple[Table, ...] = ()  # the targets of the deployment before, which may come back
     alerts: bool = True  # to a receiver of their own, besides the topic
 
     @property
@@ -103,45 +107,46 @@ class Stack:
 
 
 def draw_stack(chance: random.Random, hours: float) -> Stack:
-    shape = chance.choice((Shape.ORIGINAL, Shape.ONE, Shape.BUNDLES, Shape.BUNDLES))
-    number = chance.choice((3, 4, 6, 9)) if shape is Shape.BUNDLES else 1
+    shape = chance.choice((Shape.ORIGINAL, Shape.PLAN, Shape.PLAN, Shape.PLAN))
+    number = chance.choice((1, 3, 4, 6, 9)) if shape is Shape.PLAN else 0
     return Stack(
         shape,
-        tuple(draw_target(chance, f"t{place}") for place in range(number)) if shape is not Shape.ORIGINAL else (),
+        tuple(draw_target(chance, f"t{place}") for place in range(number)),
         chance.choice((30, 30, 60, 180)),
         chance.choice((2, 3, 5)),
         chance.choice((1, 1, 1, 5, 10)),
         max(3, int(hours) + 3),
         chance.choice((5, 10)),
         chance.choice((7, 50, 1000)),
+        chance.choice((2, 3, 100)),
+        chance.choice(((1, 1, 1), (4, 2, 2), (16, 10, 4))),
     )
 
 
 def draw_target(chance: random.Random, name: str) -> Table:
-    interval, host = chance.choice((5, 10, 15, 30, 60, 60)), f"host{chance.randrange(HOSTS)}"
+    host = f"host{chance.randrange(HOSTS)}"
     table: Table = {
         "name": name,
         "url": f"https://{host}.example",
         "path": f"/count?name={name}&from={{from}}&to={{to}}",
-        "interval": f"{interval}s",
-        "lag": f"{interval * chance.choice((1, 1, 2))}s",
+        **_draw_timing(chance),
         "timeout": chance.choice(("1s", "5s", "10s")),
         "headers": {"x-api-key": f"secretsmanager:{host}"},
     }
     if chance.random() < 0.15:
-        table["backfill"] = False
-        table["lag"] = f"{interval}s"
-    elif chance.random() < 0.2:
-        table["values"] = {"one": "/count", "two": "/double"}
-    return table
+        return {**table, "backfill": False, "lag": table["interval"]}
+    return {**table, "values": _VALUES} if chance.random() < 0.2 else table
+
+
+def _draw_timing(chance: random.Random) -> Table:
+    interval = chance.choice((5, 10, 15, 30, 60, 60))
+    return {"interval": f"{interval}s", "lag": f"{interval * chance.choice((1, 1, 2))}s"}
 
 
 def with_more(stack: Stack, chance: random.Random) -> Stack:
     """The same with some targets whose records go after a while, maybe their totals too; and maybe alerts."""
     targets = tuple({**table, **_draw_keep(chance)} for table in stack.targets)
-    is_kept = any("keep" in table for table in targets)
-    items = max(stack.page_items, 50) if is_kept else stack.page_items  # of hours of records there are many pages
-    return replace(stack, targets=targets, alerts=chance.random() < 0.7, page_items=items)
+    return replace(stack, targets=targets, alerts=chance.random() < 0.7)
 
 
 def _draw_keep(chance: random.Random) -> Table:
@@ -151,21 +156,35 @@ def _draw_keep(chance: random.Random) -> Table:
 
 
 def changed_stack(stack: Stack, chance: random.Random) -> Stack:
-    """The same with one target more, one less, or one that is asked otherwise."""
-    changed = list(stack.targets)
-    if not changed:
+    """The same with one target more, one less, or one that is asked otherwise; or as it was before."""
+    if stack.shape is Shape.ORIGINAL:
         return replace(stack, batch_size=chance.choice((1, 5, 10)))
-    place = chance.randrange(len(changed))
-    kind = chance.randrange(4) if stack.shape is Shape.BUNDLES else 2
-    if kind == 0:
-        changed.append(draw_target(chance, f"n{chance.randrange(1000)}"))
-    elif kind == 1 and len(changed) > 3:
-        del changed[place]
-    elif kind == 2:
-        changed[place] = {**changed[place], "timeout": chance.choice(("1s", "5s", "10s"))}
-    elif sum(table.get("enabled", True) for table in changed) > 3 or not changed[place].get("enabled", True):
-        changed[place] = {**changed[place], "enabled": not changed[place].get("enabled", True)}
-    return replace(stack, targets=tuple({table["name"]: table for table in changed}.values()))
+    changed = {table["name"]: table for table in stack.targets}
+    name = chance.choice(list(changed))
+    table = changed[name]
+    match chance.choice(("more", "less", "timeout", "enabled", "timing", "values", "back", "back")):
+        case "more":
+            added = draw_target(chance, f"n{chance.randrange(1000)}")
+            changed[added["name"]] = added
+        case "less" if _polled(changed) - {name}:
+            del changed[name]
+        case "enabled" if _polled(changed) - {name}:
+            changed[name] = {**table, "enabled": name not in _polled(changed)}
+        case "timing" if "backfill" not in table:
+            changed[name] = {**table, **_draw_timing(chance)}
+        case "values" if "values" in table:
+            changed[name] = {setting: said for setting, said in table.items() if setting != "values"}
+        case "values":
+            changed[name] = {**table, "values": _VALUES}
+        case "back" if stack.former:
+            changed = {table["name"]: table for table in stack.former}
+        case _:
+            changed[name] = {**table, "timeout": chance.choice(("1s", "5s", "10s"))}
+    return replace(stack, targets=tuple(changed.values()), former=stack.targets)
+
+
+def _polled(tables: Mapping[str, Table]) -> set[str]:
+    return {name for name, table in tables.items() if table.get("enabled", True)}
 
 
 def draw_stack_events(

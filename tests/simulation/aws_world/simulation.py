@@ -20,23 +20,24 @@ from tempfile import TemporaryDirectory
 
 from kizami.aws import aggregation, aggregation_dispatcher, collector, reconciler, sender
 from kizami.aws.backend import AwsBackend
-from kizami.aws.store.metric_table import typed_record
 from kizami.core.backfill import plan_backfill
 from kizami.core.coverage import due_span
-from kizami.core.errors import QueueError
+from kizami.core.epoch import from_seconds
+from kizami.core.errors import QueueError, StoreError
 from kizami.core.slots import shift
 from simulation.aws_world.apis import RECEIVER_HOST, USERS_HOST, ApisOfHosts, HostKey
 from simulation.aws_world.containers import Container
-from simulation.aws_world.deployment import COMPANIES, LEDGER, METRICS, POINTS, SECRET_KEY, Deployment
+from simulation.aws_world.deployment import COMPANIES, METRICS, POINTS, SECRET_KEY, Deployment
 from simulation.aws_world.dynamodb import SimulatedDynamoDb, Table
 from simulation.aws_world.functions import EventSource, ScheduleRule, SimulatedFunction, put_environment
-from simulation.aws_world.history import stored_before
 from simulation.aws_world.network import ServiceFaults, SimulatedNetwork
 from simulation.aws_world.oracle import StackOracle
+from simulation.aws_world.pace import draw_pace
 from simulation.aws_world.plan import (
     FUNCTIONS,
     HOSTS,
     SERVICES,
+    Shape,
     StackEvent,
     changed_stack,
     draw_stack,
@@ -45,6 +46,8 @@ from simulation.aws_world.plan import (
 )
 from simulation.aws_world.sqs import QueueFaults, SimulatedQueue
 from simulation.aws_world.surroundings import LogStream, surroundings
+from simulation.aws_world.ticks_oracle import LANES
+from simulation.aws_world.verbs import Repairs, SlotLooks
 from simulation.shrinking import fewest
 from simulation.world.apis import Mood, SimulatedApis
 from simulation.world.machine import SimulatedClock
@@ -53,8 +56,12 @@ from simulation.world.simulation import Length, Report
 from simulation.world.timeline import SECOND, Killed, Timeline
 from simulation.world.trace import Trace
 
-# Ten minutes before a day ends in Tokyo, which is the aggregation's.
-START = round(datetime(2025, 12, 3, 14, 50, tzinfo=UTC).timestamp()) * SECOND
+# Ten minutes before a day ends in Tokyo, which is the aggregation's; or before an hour, a day and a week of those
+# since 1970 end, whose slots are sealed then.
+STARTS = {
+    Shape.ORIGINAL: round(datetime(2025, 12, 3, 14, 50, tzinfo=UTC).timestamp()) * SECOND,
+    Shape.PLAN: round(datetime(2025, 12, 3, 23, 50, tzinfo=UTC).timestamp()) * SECOND,
+}
 HANDLERS = {
     "sender": (sender, 30),
     "collector": (collector, 30),
@@ -75,14 +82,16 @@ class StackSimulation:
         chance = random.Random(seed)
         draws = [random.Random(chance.getrandbits(64)) for _ in range(6)]
         self._world, self._inside, services, apis, triggers, calls = draws
-        self._timeline = Timeline(START, self._inside)
+        hours = length.days * 24 + length.quiet_seconds / 3600
+        self._rest = random.Random(seed + 2)
+        self._stack = with_more(draw_stack(self._world, hours), self._rest)
+        self._settings = draw_pace(self._rest, self._stack.bundle_values, hours)
+        self._start = STARTS[self._stack.shape]
+        self._timeline = Timeline(self._start, self._inside)
         self._clock = SimulatedClock(lambda: self._timeline.now)
         self.trace = Trace(lambda: self._timeline.now)
-        hours = length.days * 24 + length.quiet_seconds / 3600
-        self._history = random.Random(seed + 2)
-        self._stack = with_more(draw_stack(self._world, hours), self._history)
         self._queues = self._make_queues(services)
-        self._oracle = StackOracle(self._timeline, self._queues, self._steps)
+        self._oracle = StackOracle(self._timeline, self._queues, self._steps, self.trace.add)
         self._dynamodb = self._make_tables(services)
         self._moods = SimulatedApis(apis)
         watchers = self._oracle.asked, self._oracle.answered, self._oracle.told
@@ -106,9 +115,7 @@ class StackSimulation:
     def _make_queues(self, chance: random.Random) -> dict[str, SimulatedQueue]:
         dead = SimulatedQueue("dead", self._timeline, chance)
         limits = self._stack.visibility_seconds, self._stack.max_receives
-        queues = {
-            name: SimulatedQueue(name, self._timeline, chance, *limits, dead) for name in ("live", "backfill")
-        }
+        queues = {name: SimulatedQueue(name, self._timeline, chance, *limits, dead) for name in LANES}
         lost = SimulatedQueue("dead-companies", self._timeline, chance)
         companies = SimulatedQueue("companies", self._timeline, chance, 6 * HANDLERS["aggregation"][1], 5, lost)
         queues |= {"dead": dead, "companies": companies}
@@ -123,7 +130,6 @@ class StackSimulation:
         dynamodb = SimulatedDynamoDb(chance, self._oracle.changed, self._stack.page_items)
         dynamodb.tables = {
             METRICS: Table("metricName", "slotTime"),
-            LEDGER: Table("bundle", "tick"),
             COMPANIES: Table("CompanyId"),
             POINTS: Table("CompanyId", "UserMonth"),
         }
@@ -157,7 +163,7 @@ class StackSimulation:
     def run(self) -> Report:
         with TemporaryDirectory() as folder, self._quiet_logging():
             log = LogStream(self.trace, self._oracle.logged)
-            with surroundings(self._timeline, self._inside, self._network, log):
+            with surroundings(self._timeline, self._inside, self._network, log, self._settings):
                 try:
                     self._live(Path(folder))
                 finally:
@@ -169,32 +175,23 @@ class StackSimulation:
         self._folder = folder
         self._make_secrets()
         self._deploy(at_once=True)
-        self._store_before()
         self._expire()
         self._connect()
         for number, event in enumerate(self._events()):
             if self._only is None or number in self._only:
                 self._timeline.run(event.moment)
                 self._befall(event)
-        self._timeline.run(START + round(self._length.days * 86_400) * SECOND)
+        self._timeline.run(self._start + round(self._length.days * 86_400) * SECOND)
         self._end_quietly()
-
-    def _store_before(self) -> None:
-        """The records of closed hours, as earlier days have left them."""
-        assert self._oracle.deployment is not None
-        targets, hours = self._oracle.deployment.config.targets, self._stack.reconcile_hours
-        for record in stored_before(targets, self._clock.now(), hours + 1, self._history):
-            self._oracle.answered_before(record)
-            self._dynamodb.perform("PutItem", {"TableName": METRICS, "Item": typed_record(record)})
 
     def _expire(self) -> None:
         """DynamoDB removes what has expired, now and then some of it."""
-        self._dynamodb.expire(self._timeline.now // SECOND, self._history)
+        self._dynamodb.expire(self._timeline.now // SECOND, self._rest)
         self._later(_EXPIRY_SECONDS, self._expire)
 
     def _events(self) -> list[StackEvent]:
         world = random.Random(self._seed + 1)  # not of what was drawn before: fewer faults must not change others
-        return list(draw_stack_events(world, START, self._length.days * 86_400, self._length.faults_a_day))
+        return list(draw_stack_events(world, self._start, self._length.days * 86_400, self._length.faults_a_day))
 
     def _connect(self) -> None:
         """Rules and queues call the functions."""
@@ -202,9 +199,9 @@ class StackSimulation:
         for name, every in minutes.items():
             function = self._functions[name]
             self._rules[name] = ScheduleRule(function, 60 * every, self._timeline, self.trace, self._triggers)
-        for name in ("live", "backfill"):
-            size = self._stack.batch_size
-            EventSource(self._queues[name], self._functions["collector"], size, self._oracle.settled)
+        size, collector = self._stack.batch_size, self._functions["collector"]
+        for name, most in zip(LANES, self._stack.most_at_once, strict=True):
+            EventSource(self._queues[name], collector, size, self._oracle.settled, most)
         EventSource(self._queues["companies"], self._functions["aggregation"], 1, self._oracle.settled)
 
     def _deploy(self, *, at_once: bool = False) -> None:
@@ -272,7 +269,7 @@ class StackSimulation:
         self._fault_of_queue(event, "refuses", event.pick.choice((0.1, 0.7)))
 
     def _fault_of_queue(self, event: StackEvent, fault: str, value: float) -> None:
-        queue = self._queues[event.pick.choice(("live", "live", "backfill", "companies"))]
+        queue = self._queues[event.pick.choice(("live", "retry", "backfill", "companies"))]
         self._set_for_a_while(queue.faults, fault, value, event.seconds)
 
     def _no_trigger(self, event: StackEvent) -> None:
@@ -314,38 +311,55 @@ class StackSimulation:
     def _status(self, event: StackEvent) -> None:
         self._read_status()
 
-    def _read_status(self, *, whole: bool = False) -> None:
-        with self._verb() as backend:
-            self._oracle.check_told(backend, self._clock.now(), whole=whole)
+    def _read_status(self) -> None:
+        with self._verb() as deployment:
+            if not deployment.has_plan:
+                self._oracle.check_told(deployment.backend(self._clock), self._clock.now())
+                return
+            stored = self._oracle.ticks.check_kept()
+            since = from_seconds(self._start // SECOND - 3600)
+            SlotLooks(deployment, self._clock, self._oracle.broken).check(stored, since)
 
     def _redrive(self, event: StackEvent) -> None:
-        with self._verb(event.pick) as backend:
-            self.trace.add("redriven", backend.redrive(backend.dead_letters()))
+        with self._verb(event.pick) as deployment:
+            if deployment.has_plan:
+                redriven = Repairs(deployment, self._queues, self._clock).redrive()
+            else:
+                backend = deployment.backend(self._clock)
+                redriven = backend.redrive(backend.dead_letters())
+            self.trace.add("redriven", redriven)
 
     def _backfill(self, event: StackEvent) -> None:
         """Of the last twenty minutes."""
-        with self._verb(event.pick) as backend:
-            now = self._clock.now()
-            known = {each.name: each for each in backend.targets() if each.is_on and each.backfill}
-            since = shift(now, -1200)
-            spans = {name: due_span(each, max(each.first_slot, since), now) for name, each in known.items()}
-            gaps = backend.missing(spans)
-            sent = backend.backfill(asked for name in gaps for asked in plan_backfill(known[name], gaps[name]))
+        with self._verb(event.pick) as deployment:
+            if deployment.has_plan:
+                answers = SlotLooks(deployment, self._clock, self._oracle.broken).answers()
+                sent = Repairs(deployment, self._queues, self._clock).backfill(answers, 1200)
+            else:
+                sent = self._backfill_rows(deployment.backend(self._clock))
             self.trace.add("backfilled", sent)
 
+    def _backfill_rows(self, backend: AwsBackend) -> int:
+        now = self._clock.now()
+        known = {each.name: each for each in backend.targets()}
+        since = shift(now, -1200)
+        spans = {name: due_span(each, max(each.first_slot, since), now) for name, each in known.items()}
+        gaps = backend.missing(spans)
+        return backend.backfill(asked for name in gaps for asked in plan_backfill(known[name], gaps[name]))
+
     @contextmanager
-    def _verb(self, killed: random.Random | None = None) -> Iterator[AwsBackend]:
+    def _verb(self, killed: random.Random | None = None) -> Iterator[Deployment]:
         """As a verb reads and repairs a stack: everything else stands still, and it may be killed at a call."""
-        assert self._oracle.deployment is not None
-        put_environment(self._oracle.deployment.environment("reconciler"))
-        backend = self._oracle.deployment.backend(self._clock)
+        deployment = self._oracle.deployment
+        assert deployment is not None
+        put_environment(deployment.environment("reconciler"))
         if killed is not None and killed.random() < 0.4:
             self._network.verb_calls = killed.randrange(8)
         try:
-            yield backend
+            yield deployment
         except Killed:
             self.trace.add("killed", "verb")
-        except QueueError as error:
+        except (QueueError, StoreError) as error:
             self.trace.add("refused", f"{error}")
         finally:
             self._network.verb_calls = inf
@@ -374,7 +388,7 @@ class StackSimulation:
         seconds = self._length.quiet_seconds + 3 * self._stack.grace_seconds
         self._timeline.run(self._timeline.now + seconds * SECOND)
         self._oracle.check_whole(self._clock.now())
-        self._read_status(whole=True)
+        self._read_status()
         self._oracle.check_points(self._apis.users, self._clock.now())
         self._timeline.run(self._timeline.now)
 
@@ -394,7 +408,7 @@ class StackSimulation:
             logger.propagate = propagates
 
     def _report(self) -> Report:
-        days = (self._timeline.now - START) / SECOND / 86_400
+        days = (self._timeline.now - self._start) / SECOND / 86_400
         targets = max(1, len(self._stack.targets))
         invocations = sum(function.invocations for function in self._functions.values())
         return Report(
@@ -402,7 +416,7 @@ class StackSimulation:
             days * targets,
             invocations,
             self._oracle.requests,
-            self._oracle.records,
+            self._oracle.records + len(self._oracle.ticks.first),
             self._faults,
             self.trace.kinds,
             self.trace.digest(),

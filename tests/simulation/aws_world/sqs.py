@@ -95,6 +95,10 @@ class SimulatedQueue:
                 taken.append(self._hand_out(message))
         return taken
 
+    def look(self) -> None:
+        """Let pollers come who had to wait."""
+        self._look_at(self._timeline.now)
+
     def delete(self, message: Message) -> None:
         if self._chance.random() >= self.faults.forgets_delete:
             self.messages.pop(message.id, None)

@@ -6,7 +6,7 @@ import json
 import os
 import random
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -47,6 +47,32 @@ class LogStream:
         pass
 
 
+class MemoryOfContainer(MutableMapping[str, Any]):
+    """A dictionary of a module, of which each container has its own."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def _found(self) -> dict[str, Any]:
+        container = CURRENT.get(None)
+        return {} if container is None else getattr(container, self._name)  # a verb remembers nothing
+
+    def __getitem__(self, key: str) -> Any:
+        return self._found()[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._found()[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self._found()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found())
+
+    def __len__(self) -> int:
+        return len(self._found())
+
+
 class SecretsOfContainer:
     """The secrets that are kept, by each container for itself."""
 
@@ -62,9 +88,13 @@ class SecretsOfContainer:
 
 @contextmanager
 def surroundings(
-    timeline: Timeline, chance: random.Random, network: SimulatedNetwork, log: LogStream
+    timeline: Timeline,
+    chance: random.Random,
+    network: SimulatedNetwork,
+    log: LogStream,
+    settings: Mapping[str, object],
 ) -> Iterator[None]:
-    """The functions are in the simulator's world as long as this lasts."""
+    """The functions are in the simulator's world as long as this lasts; `settings` are constants to replace."""
 
     async def exchange_on_loop(client: object, request: HttpRequest) -> Any:
         return await network.exchange_on_loop(request)
@@ -73,11 +103,16 @@ def surroundings(
         container = CURRENT.get(None)
         return map(call, items) if container is None else container.map_in_threads(call, items, at_once)
 
+    def sleep(seconds: float) -> None:
+        """Only functions sleep: while a verb runs the world stands still."""
+        if container := CURRENT.get(None):
+            container.pause(seconds)
+
     start = timeline.now
     places: dict[str, Any] = {
         "kizami.aws.client.machine.now": lambda: _EPOCH + timedelta(microseconds=timeline.now),
         "kizami.aws.client.machine.monotonic": lambda: (timeline.now - start) / SECOND,
-        "kizami.aws.client.machine.sleep": lambda seconds: CURRENT.get().pause(seconds),
+        "kizami.aws.client.machine.sleep": sleep,
         "kizami.aws.client.machine.chance": chance.random,
         "kizami.aws.client.machine.new_id": lambda: f"{chance.getrandbits(128):032x}",
         "kizami.aws.client.machine.lock": lambda: SimulatedMutex(timeline, lambda: 0.0),
@@ -85,13 +120,14 @@ def surroundings(
         "kizami.aws.client.http_client.HttpClient.exchange": lambda client, request: network.exchange(request),
         "kizami.aws.client.loop_client.LoopClient.exchange": exchange_on_loop,
         "kizami.aws.client.secrets._kept": SecretsOfContainer(),
-        "kizami.aws.store.block_guard.memory_of": lambda table: CURRENT.get().memories[table],
+        "kizami.aws.collect._BUNDLES": MemoryOfContainer("bundles"),
+        "kizami.aws.bundle_list._PLANS": MemoryOfContainer("plans"),
         "kizami.aws.alerts.failure_notes.noted_at": lambda table: CURRENT.get().noted[table],
         "kizami.aws.incidents.PART_BYTES": 150,  # so that incidents of a few targets have parts, too
-        "kizami.aws.bundles.collecting.event_loop": lambda: CURRENT.get().loop,
+        "kizami.aws.ask_many.event_loop": lambda: CURRENT.get().loop,
     }
     with ExitStack() as stack:
-        for place, thing in places.items():
+        for place, thing in (*places.items(), *settings.items()):
             stack.enter_context(patch(place, thing))
         stack.enter_context(patch.dict(os.environ))
         stack.enter_context(patch.object(sys, "stderr", log))
