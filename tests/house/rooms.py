@@ -10,7 +10,7 @@ from pathlib import Path
 
 from house.tree import Fault, place, syntax
 
-MAX_MODULES = 40
+MAX_MODULES = 50
 # One module a verb: the list of verbs is the order in there.
 EXEMPT = frozenset({"src/kizami/cli/verbs"})
 ARCHITECTURE = "docs/architecture.md"
