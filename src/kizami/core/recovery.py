@@ -9,9 +9,8 @@ and the horizon: it counts perfect ticks, and reads ticks only where the count i
 lack the same members become a run in the mark; what lies between runs is perfect and is never read again.
 
 A run is open as long as members are missing in it: they have no value, were not given up and are not held. Rounds
-(`core/rounds.py`) ask for what open runs lack and give it up in the end. Where slots cannot be asked for later
-(`backfill = false`) runs are given up at once: they stay in the mark, so that readers see what is missing, and
-nothing waits for them.
+(`core/rounds.py`) ask for what open runs lack and give it up in the end. With `backfill = false` runs are given up
+at once: they stay in the mark, so that readers see what is missing, and nothing waits for them.
 
 A mark holds at most `MOST_RUNS` runs. Where there would be more, neighbours are joined and called mixed: their
 sets of members are unions then, and only the ticks tell exactly.
