@@ -357,7 +357,8 @@ class TestInstallation:
         well, failing, hanging = (estimate(THOUSAND, **each) for each in ({}, {"failing": 0.1}, {"hanging": 0.1}))
         probes = 10 * MONTH / 300 * (1 - 0.9**100)  # a message each five minutes for each bundle
         timed_out = line(hanging, "GB-seconds, Collector, probe").quantity
-        assert timed_out == pytest.approx(probes * 1.02 * billed(0.25, 0.01, 0.04 + (10 + 1.5 + 1.5) / 3), rel=0.001)
+        seconds = 0.04 + (10 + 1.5 + 1.5) / 3
+        assert timed_out == pytest.approx(probes * 1.02 * billed(0.25, 0.01, seconds), rel=0.001)
         assert line(failing, "GB-seconds, Collector, probe").quantity < timed_out / 10
         assert quantity(hanging, "writes: states of targets") == pytest.approx(100 * MONTH / 300)
         assert quantity(hanging, "writes: sealed spans") == 0.9 * quantity(well, "writes: sealed spans")
