@@ -15,6 +15,7 @@ On AWS targets are asked together and stored together:
     tick_columns  ticks read in bulk: states by bits, values of a metric as columns; slot_states: in runs
     holding       targets that are slow or held: which lane asks them, and when they are probed
     recovery      how far a bundle's ticks were looked at, and what they lack; rounds: what is asked for again
+    past_slots    slots that an operator asks for again, gathered into messages about many of them
     retries       when a slot that failed is tried again, and when it is given up
     sealed_spans  the slots of a metric over an hour, packed, as on one machine; packing: numbers in few bytes
     sealing       which span is sealed next; merging: its ticks as columns, joined with what is sealed

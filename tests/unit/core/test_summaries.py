@@ -16,6 +16,7 @@ from kizami.core.summaries import (
     MemberTally,
     read_summary,
     summarize,
+    without_dead,
     write_summary,
 )
 from kizami.core.ticks import Answered, Tick
@@ -170,3 +171,15 @@ class TestBytes:
         data = write_summary(summarize(PAIR, *HOUR, []))
         with pytest.raises(ValueError, match="version 9"):
             read_summary(b"\x09" + data[1:])
+
+
+def test_what_is_given_up_no_more_is_missing() -> None:
+    ticks = [tick(number, 0, dead=places(1)) for number in range(4)]
+    summary = summarize(PAIR, FIRST, FIRST + 25, [*ticks, tick(4, 0, held=places(1))])
+    changed = without_dead(summary, {FIRST + 5: 0b10, FIRST + 10: 0b11, FIRST + 20: 0b10, FIRST + 500: 0b10})
+    states = [Absence.DEAD, Absence.MISSING, Absence.MISSING, Absence.DEAD, Absence.HELD]
+    edges = [(0, 5), (5, 15), (15, 20), (20, 25)]
+    expected = [AbsentRun(FIRST + start, FIRST + end, states[start // 5]) for start, end in edges]
+    assert changed.absent == {1: expected}
+    assert (changed.begin, changed.end, changed.late_ms) == (summary.begin, summary.end, summary.late_ms)
+    assert without_dead(summary, {}) == summary
