@@ -13,16 +13,18 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from threading import Lock
 from typing import Any
 from unittest.mock import patch
 
+from kizami.aws.client import machine
 from kizami.aws.client.json_client import AwsError, Fields, JsonClient
+from kizami.core.epoch import to_ms
 from simulation.aws_world.dynamodb import Refused, SimulatedDynamoDb, Table
 
 MOST_ENTRIES, MOST_BYTES, MOST_DELAY, MOST_ATTRIBUTES = 10, 262_144, 900, 10
 MOST_STATEMENTS, PAGE_BYTES, ITEM_BYTES = 25, 1_048_576, 100
-VISIBLE = {"ApproximateNumberOfMessages": 1, "ApproximateNumberOfMessagesDelayed": 0}
 
 _KEYS = re.compile(r"(\w+) = (:\w+)(?: AND (\w+) (?:BETWEEN (:\w+) AND (:\w+)|(<=|<|>=|=) (:\w+)))?")
 _NEVER, _ALWAYS = "", "\U0010ffff"
@@ -97,10 +99,15 @@ class MemoryMessage:
     attributes: Fields = field(default_factory=dict)
     receives: int = 0
     delay: int = 0  # that was asked for, in seconds
+    id: str = field(default_factory=machine.new_id)
+    sent_at: datetime = field(default_factory=lambda: machine.now())
+    receipt: str = ""  # while it is handed out
 
 
 class MemoryAws:
     """Tables and queues by name; a queue's messages are due at once, whatever their delay.
+
+    A message that was received stays hidden until its visibility is changed.
 
     `dynamodb` answers about tables that are not in `tables`: it is the simulator's, with all its operations.
     """
@@ -128,8 +135,15 @@ class MemoryAws:
             return answer
 
     def _perform(self, operation: str, request: Fields) -> Fields:
-        if operation in ("SendMessageBatch", "GetQueueAttributes"):
-            return {"SendMessageBatch": self._send, "GetQueueAttributes": self._depth}[operation](request)
+        if "QueueUrl" in request:
+            found_by: dict[str, Callable[[Fields], Fields]] = {
+                "SendMessageBatch": self._send,
+                "GetQueueAttributes": self._depth,
+                "ReceiveMessage": self._receive,
+                "DeleteMessageBatch": self._delete,
+                "ChangeMessageVisibilityBatch": self._show,
+            }
+            return found_by[operation](request)
         if not self.tables:
             try:
                 answer = self.dynamodb.perform(operation, json.loads(json.dumps(request)))
@@ -151,7 +165,7 @@ class MemoryAws:
         assert 1 <= len(entries) <= MOST_ENTRIES
         assert len({entry["Id"] for entry in entries}) == len(entries)
         assert sum(map(_bytes_of, entries)) <= MOST_BYTES
-        queue = self.queues.setdefault(request["QueueUrl"].rpartition("/")[2], deque())
+        queue = self._queue(request)
         for entry in entries:
             assert 0 <= entry["DelaySeconds"] <= MOST_DELAY
             assert len(entry.get("MessageAttributes", {})) <= MOST_ATTRIBUTES
@@ -160,8 +174,37 @@ class MemoryAws:
         return {"Successful": [{"Id": entry["Id"], "MessageId": entry["Id"]} for entry in entries], "Failed": []}
 
     def _depth(self, request: Fields) -> Fields:
-        waiting = len(self.queues.get(request["QueueUrl"].rpartition("/")[2], ()))
-        return {"Attributes": {name: str(factor * waiting) for name, factor in VISIBLE.items()}}
+        messages = self._queue(request)
+        hidden = sum(bool(message.receipt) for message in messages)
+        counts = {"": len(messages) - hidden, "Delayed": 0, "NotVisible": hidden}
+        return {"Attributes": {f"ApproximateNumberOfMessages{name}": str(n) for name, n in counts.items()}}
+
+    def _receive(self, request: Fields) -> Fields:
+        visible = [message for message in self._queue(request) if not message.receipt]
+        taken = visible[: request["MaxNumberOfMessages"]]
+        for message in taken:
+            message.receives += 1
+            message.receipt = machine.new_id()
+        return {"Messages": [_received(message) for message in taken]}
+
+    def _delete(self, request: Fields) -> Fields:
+        receipts = {entry["ReceiptHandle"] for entry in request["Entries"]}
+        assert len(receipts) <= MOST_ENTRIES
+        queue = self._queue(request)
+        for message in [message for message in queue if message.receipt in receipts]:
+            queue.remove(message)
+        return {}
+
+    def _show(self, request: Fields) -> Fields:
+        shown = {entry["ReceiptHandle"] for entry in request["Entries"] if not entry["VisibilityTimeout"]}
+        assert len(request["Entries"]) <= MOST_ENTRIES
+        for message in self._queue(request):
+            if message.receipt in shown:
+                message.receipt = ""
+        return {}
+
+    def _queue(self, request: Fields) -> deque[MemoryMessage]:
+        return self.queues.setdefault(request["QueueUrl"].rpartition("/")[2], deque())
 
     def _put(self, request: Fields) -> Fields:
         table = self.tables[request["TableName"]]
@@ -194,6 +237,18 @@ class MemoryAws:
         item = dict(zip(re.findall(r"'(\w+)'", names), statement["Parameters"], strict=True))
         duplicate = {"Code": "DuplicateItem", "Message": "Duplicate primary key exists in table"}
         return {"TableName": table} if self.tables[table].insert(item) else {"Error": duplicate}
+
+
+def _received(message: MemoryMessage) -> Fields:
+    """As SQS hands a message to a verb."""
+    sent, receives = str(to_ms(message.sent_at)), str(message.receives)
+    return {
+        "MessageId": message.id,
+        "ReceiptHandle": message.receipt,
+        "Body": message.body,
+        "Attributes": {"SentTimestamp": sent, "ApproximateReceiveCount": receives},
+        "MessageAttributes": message.attributes,
+    }
 
 
 def _bytes_of(entry: Fields) -> int:
