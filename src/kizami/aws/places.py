@@ -54,6 +54,15 @@ class FoundPlaces:
         return self._queue_url("QUEUE_URL", "QueueUrl")
 
     @property
+    def retry_queue(self) -> str:
+        """The queue of slots that failed; the live one where no other is named beside it."""
+        variable, output = "KIZAMI_RETRY_QUEUE_URL", "RetryQueueUrl"
+        is_set = self.environment.get(variable)
+        if not is_set and (self.environment.get("QUEUE_URL") or output not in self._stack):
+            return self.queue
+        return self._queue_url(variable, output)
+
+    @property
     def backfill_queue(self) -> str:
         """The queue of slots that are asked for again."""
         return self._queue_url("KIZAMI_BACKFILL_QUEUE_URL", "BackfillQueueUrl")

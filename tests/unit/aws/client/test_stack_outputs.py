@@ -42,8 +42,8 @@ NO_SUCH_STACK = (
 
 @pytest.fixture(autouse=True)
 def no_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("QUEUE_URL", "KIZAMI_BACKFILL_QUEUE_URL", "KIZAMI_DEAD_LETTER_QUEUE_URL"):
-        monkeypatch.delenv(name, raising=False)
+    for lane in ("", "KIZAMI_RETRY_", "KIZAMI_BACKFILL_", "KIZAMI_DEAD_LETTER_"):
+        monkeypatch.delenv(f"{lane}QUEUE_URL", raising=False)
 
 
 def test_the_stack_is_asked_once_for_everything(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,6 +52,7 @@ def test_the_stack_is_asked_once_for_everything(monkeypatch: pytest.MonkeyPatch)
         places = FoundPlaces(stack="mine")
         assert (places.table, places.queue, places.backfill_queue) == tuple(OUTPUTS.values())
         assert places.dead_letter_queue is None
+        assert places.retry_queue == places.queue
     (request,) = server.requests
     assert b"StackName=mine" in request.body
 
@@ -62,6 +63,11 @@ def test_options_and_environment_go_before_the_stack(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("KIZAMI_DEAD_LETTER_QUEUE_URL", url)
     places = FoundPlaces("Mine")
     assert (places.table, places.dead_letter_queue) == ("Mine", url)
+    live, retry = (f"https://sqs.us-east-1.amazonaws.com/1/{name}" for name in ("live", "retry"))
+    monkeypatch.setenv("QUEUE_URL", live)
+    assert places.retry_queue == live
+    monkeypatch.setenv("KIZAMI_RETRY_QUEUE_URL", retry)
+    assert places.retry_queue == retry
 
 
 def test_an_output_that_the_stack_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
