@@ -10,6 +10,7 @@ interleaving   several runs of functions on it at once, one call after the other
 collecting_here  deliveries of configured targets on it, carried out one by one
 recovering_here  runs of the reconciler over ticks on it, on a clock that a test steps
 fleet          a thousand targets on it, polled for a month, as readers find them
+stack_here     ticks or rows on it with their queues, as verbs and the page find them; row_stack: rows alone
 deployed       a deployment with data in it, as verbs and the page find it
 template       that template as tests read it
 synthesizer    the process that makes the templates of a run

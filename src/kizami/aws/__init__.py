@@ -36,6 +36,13 @@ The question about slots is answered by slot_answers (newest_slots, record_piece
     reading       the requests, ticks before sealed items; rows are the ticks of the original target
     slot_sources  states and values of slots, united from what was read
 
+The port over all that is ticks_backend, which takes the place of backend; a look asks it for a page:
+
+    target_list   the targets of the configuration, and since when their slots are expected
+    backfill      past slots are asked for again: ticks say so first, then messages
+    queues        how full they are; dead_letters: messages about slots that were given up, each with its reason
+    row_states    what rows do not tell of their slots; shared_reads: what the questions of one look share
+
 With more targets than one, bundles/: one message for many of them, made by sender, taken apart by collector, and
 looked after by reconciler.
 """
