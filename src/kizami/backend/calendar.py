@@ -62,7 +62,8 @@ def read_cells(
     """The cells between the edges."""
     if len(targets) == 1:
         return list(_cells_of_one(backend, targets[0], edges, now))
-    return [read_cell(backend, targets, start, end, now) for start, end in pairwise(edges)]
+    with backend.look() as one:
+        return [read_cell(one, targets, start, end, now) for start, end in pairwise(edges)]
 
 
 def read_cell(

@@ -73,7 +73,8 @@ def read_trends(backend: Backend, targets: Iterable[KnownTarget], now: datetime)
     alike: dict[tuple[int, int], list[KnownTarget]] = {}
     for target in targets:
         alike.setdefault((target.interval_seconds, target.lag_seconds), []).append(target)
-    return {name: trend for some in alike.values() for name, trend in _trends_of(backend, some, now)}
+    with backend.look() as one:
+        return {name: trend for some in alike.values() for name, trend in _trends_of(one, some, now)}
 
 
 def _trends_of(backend: Backend, targets: Sequence[KnownTarget], now: datetime) -> Iterator[tuple[str, Trend]]:
