@@ -34,7 +34,7 @@ from kizami.core.sealing import span_of
 from kizami.core.slots import floor_to_minute, shift
 from kizami.core.targets.target import Target
 from kizami.core.ticks import Answered, steps_after
-from samples.installation import CALLS, DAY, START, TARGETS, Ability, Kind
+from samples.installation import DAY, START, TARGETS, Ability, Kind
 
 TABLE = "Metrics"
 URLS = QueueUrls(*(f"https://sqs.test/1/{name}" for name in ("live", "retry", "backfill", "dead")))
@@ -204,14 +204,4 @@ def aws_ticks(folder: Path) -> Iterator[AwsInstallation]:
         yield found
 
 
-@contextmanager
-def aws_rows(folder: Path) -> Iterator[AwsInstallation]:
-    """Provide an empty installation of the original target."""
-    with aws_installation([CALLS], CALLS) as found:
-        yield found
-
-
-AWS_KINDS = (
-    Kind("aws-ticks", aws_ticks, abilities=frozenset(Ability) - {Ability.STORE_ONE_VALUE}),
-    Kind("aws-rows", aws_rows, frozenset([CALLS]), frozenset([Ability.SEAL])),
-)
+AWS_TICKS = Kind("aws-ticks", aws_ticks, abilities=frozenset(Ability) - {Ability.STORE_ONE_VALUE})

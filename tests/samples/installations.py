@@ -11,13 +11,14 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from aws_here.row_stack import AWS_ROWS
 from kizami.core.answers.numbers import Number
 from kizami.core.targets.target import Target
-from samples.aws_installation import AWS_KINDS
+from samples.aws_installation import AWS_TICKS
 from samples.installation import CALLS, START, Ability, Installation, Kind
 from samples.one_machine import one_machine
 
-KINDS = (Kind("one-machine", one_machine), *AWS_KINDS)
+KINDS = (Kind("one-machine", one_machine), AWS_TICKS, AWS_ROWS)
 LATER = START + timedelta(hours=6)  # no live message of the first hours is on its way any more
 LONG_AFTER = START + timedelta(days=10)  # also spans of a day are over
 
