@@ -2,7 +2,7 @@
 
     (`#plan <plan>`, number)  a bundle's timing and members, written before the plan's first minute, then kept
     (`#plans`, `now`)         the present plan, `g`; its first minute, `s`; the last minute that it sent, `m`
-    (`#plans`, first minute)  a former period: its plan `g` and its end `e`
+    (`#plans`, first minute)  a former period: its plan `g`; it ends where the next one begins
 
 A deployment with other bundles begins a new period. Two versions of the Sender may run at once during a
 deployment; the update of `now` decides which of them sends a minute, so that no slot is held by bundles of two
@@ -16,6 +16,7 @@ import json
 import zlib
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import pairwise
 from math import inf
 
 from kizami.aws.client.json_client import Fields
@@ -52,7 +53,7 @@ class Plans:
                 return False
             self.register(plan)
             if found:
-                self._end_period(found, minute)
+                self._keep_period(found)
                 seen = {":was": found["g"], ":last": found["m"]}
                 began = self._begin(plan.name, minute, "g = :was AND m = :last", seen)
             else:
@@ -72,12 +73,10 @@ class Plans:
         if now is None:
             return []
         present = read_present(now)
-        past = [
-            Period(item["g"]["S"], _time(item["slotTime"]), _time(item["e"]))
-            for item in items
-            if item is not now and _time(item["slotTime"]) != present.start
-        ]
-        return [*sorted(past, key=lambda period: period.start), present]
+        begun = {_time(item["slotTime"]): item["g"]["S"] for item in items if item is not now}
+        starts = sorted(begun.keys() | {present.start})
+        past = [Period(begun[start], start, end) for start, end in pairwise(starts)]
+        return [*past, present]
 
     @property
     def present_key(self) -> Fields:
@@ -111,13 +110,12 @@ class Plans:
         whole = {**request, "ExpressionAttributeValues": values} if values else request
         return change_item(self._time_left, "PutItem", whole)
 
-    def _end_period(self, found: Fields, minute: datetime) -> None:
-        """Write down the period that `now` stands for, before `now` changes; a crash between them is harmless."""
-        put_items(
-            self._time_left,
-            self._table,
-            [{**_key(PLANS, found["s"]["S"]), "g": found["g"], "e": _text(minute)}],
-        )
+    def _keep_period(self, found: Fields) -> None:
+        """Write down the period that `now` stands for, before `now` changes; a crash between them is harmless.
+
+        When it ends is not said: a write that arrives late would say it wrong.
+        """
+        put_items(self._time_left, self._table, [{**_key(PLANS, found["s"]["S"]), "g": found["g"]}])
 
     def _query(self, partition: str) -> Fields:
         return {
