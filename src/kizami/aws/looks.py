@@ -21,7 +21,7 @@ from kizami.backend.slots import EARLIEST, LATEST, Asked
 from kizami.core.bundles import Bundle
 from kizami.core.epoch import EPOCH, to_seconds
 from kizami.core.errors import InvalidInput
-from kizami.core.recovery import Mark
+from kizami.core.recovery import LiveRange, Mark
 from kizami.core.sealed_spans import span_seconds, span_start
 from kizami.core.sealing import DAY, SEALED_AFTER_SECONDS
 
@@ -36,7 +36,7 @@ _JOINED_SLOTS = 300  # perfect ticks between two ranges that are read along, in 
 _PAGE_BYTES = 1_000_000
 _TICK_BYTES, _VALUE_BYTES, _ROW_BYTES = 140, 6, 120
 _SPAN_BYTES, _SLOT_BYTES, _SUMMARY_BYTES, _DAY_BYTES = 200, 3, 1200, 1200
-
+_ALWAYS = (LiveRange(EPOCH),)
 
 TimeRange = tuple[int, int]  # seconds since 1970
 
@@ -112,7 +112,12 @@ class BundlePart:
     start: int
     end: int
     mark: Mark
-    live_from: int  # its first slot that is polled live
+    live: Sequence[LiveRange]  # its slots that are polled live, one range or more
+
+    @property
+    def live_from(self) -> int:
+        """The first slot that is polled live."""
+        return to_seconds(self.live[0].start)
 
     @property
     def sealed_until(self) -> int:
@@ -135,7 +140,14 @@ class BundlePart:
         """Return the ranges from `sealed_until` on that are not known to be perfect."""
         seen = self.live_from if self._is_unmarked else to_seconds(self.mark.seen_until)
         runs = [(to_seconds(run.start), to_seconds(run.end)) for run in self.mark.runs]
-        return self._within([*runs, (seen, max(seen, self.end))], max(self.start, self.sealed_until), self.end)
+        ranges = [*runs, *self._between_plans(), (seen, max(seen, self.end))]
+        return self._within(ranges, max(self.start, self.sealed_until), self.end)
+
+    def _between_plans(self) -> Iterator[tuple[int, int]]:
+        """Return what its plan has left out: a deployment may go back to a former plan."""
+        for before, after in pairwise(self.live):
+            if before.end is not None:
+                yield to_seconds(before.end), to_seconds(after.start)
 
     def perfect(self) -> Iterator[tuple[int, int]]:
         """Return the other ranges from `sealed_until` on: every member has every slot."""
@@ -288,7 +300,7 @@ def make_look(
     marks: KnownMarks,
     now: int,
     oldest: int,
-    live_from: Mapping[str, int],
+    live: Mapping[str, Sequence[LiveRange]],
 ) -> SlotLook:
     """Cut the slots that are owned to what is asked; `kept` is from when on metrics are kept, if not for ever."""
     shares: dict[str, list[Share]] = {}
@@ -308,7 +320,7 @@ def make_look(
             _, first, last = bounds.get(each.bundle.name, (each.bundle, start, end))
             bounds[each.bundle.name] = each.bundle, min(first, start), max(last, end)
     parts = {
-        name: BundlePart(bundle, start, end, marks.of(name), live_from.get(name, start))
+        name: BundlePart(bundle, start, end, marks.of(name), live.get(name, _ALWAYS))
         for name, (bundle, start, end) in bounds.items()
     }
     return SlotLook(now, shares, parts, oldest)

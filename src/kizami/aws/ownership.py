@@ -30,7 +30,8 @@ from kizami.core.bundles import (
     row_bundle,
 )
 from kizami.core.coverage import next_slot
-from kizami.core.epoch import EPOCH, to_seconds
+from kizami.core.epoch import EPOCH
+from kizami.core.recovery import LiveRange, live_ranges
 from kizami.core.slots import format_instant, parse_instant, shift
 from kizami.core.targets.target import Target
 
@@ -83,11 +84,10 @@ class Ownership:
             return BundlePlan(self._rows.plan, (self._rows,))
         return self.plan(self._present.plan) if self._present else self._expected
 
-    def live_from(self, bundle: Bundle) -> int:
-        """Return the first slot that a bundle polls live; of rows, and of a plan never sent, any may be."""
+    def live(self, bundle: Bundle) -> list[LiveRange]:
+        """Return the slots that a bundle polls live; of rows, and of a plan never sent, any may be."""
         periods = [*(self._past or ()), *([self._present] if self._present else [])]
-        first = next((period for period in periods if period.plan == bundle.plan), None)
-        return to_seconds(EPOCH if first is None else _first_live(bundle, first))
+        return live_ranges(bundle, periods) or [LiveRange(EPOCH)]
 
     def note_present(self, item: Fields | None) -> bool:
         """Take in the item of `present_key`; return True if it says something new."""

@@ -102,8 +102,8 @@ class SlotReader:
                 left = held.keys() - read
             if not ranges or (read is not None and not left):
                 oldest = to_seconds(self._ownership.oldest) if self._ownership.oldest else now - _YEAR
-                live_from = {name: self._ownership.live_from(bundle) for name, bundle in held.items()}
-                return make_look(owners, ranges, kept, marks, now, oldest, live_from)
+                live = {name: self._ownership.live(bundle) for name, bundle in held.items()}
+                return make_look(owners, ranges, kept, marks, now, oldest, live)
             found, present = self._read_marks(sorted(left))
             marks = KnownMarks({**marks.marks, **found.marks}, {**marks.finished, **found.finished})
             read = (read or set()) | left

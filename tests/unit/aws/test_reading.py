@@ -6,12 +6,15 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from aws_here.collecting_here import targets as deployed
 from aws_here.fleet import BEGAN, DAY, NOW, SEALED, TABLE, Fleet, make_fleet
 from aws_here.memory_aws import led_to, memory_aws
+from aws_here.recovering_here import START, recovering
 from kizami.aws.ownership import Ownership
 from kizami.aws.plans import Plans
 from kizami.aws.reading import SlotReader
@@ -213,6 +216,27 @@ class _At:
 
 A, B = Target(name="a", lag_seconds=5), Target(name="b", interval_seconds=60, lag_seconds=60)
 GAUGE = Target(name="gauge", backfill=False)
+
+
+def test_what_lies_between_two_periods_of_a_plan_is_missing(tmp_path: Path) -> None:
+    """A deployment takes a target away, and the next one goes back to the plan before."""
+    with recovering(deployed("a", "b", interval="5s", lag="5s"), tmp_path) as world:
+        world.poll(10)
+        plan, settings = world.plan, world.settings
+        world.deploy(deployed("b", interval="5s", lag="5s"), tmp_path / "without")
+        gone = shift(world.now, -5)
+        world.poll(10)
+        world.plan, world.settings = plan, settings
+        back = shift(world.now, -5)
+        world.poll(30)
+        world.run()
+        targets = [Target(name=name, lag_seconds=5) for name in "ab"]
+        answers = AwsSlotAnswers(TABLE, Ownership(TABLE, targets), targets, _At(world.now))
+        start, end = shift(START, -5), shift(world.now, -5)
+        asked = dict.fromkeys("ab", (start, end))
+        assert answers.slots(asked, Runs()) == {"a": [SlotRun(gone, back, 120, State.MISSING)]}
+        counts = {name: found.stored for name, (found,) in answers.slots(asked, Buckets()).items()}
+        assert counts == {"a": 40 * 12, "b": 50 * 12}
 
 
 class TestOwnership:
