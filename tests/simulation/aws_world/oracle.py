@@ -170,10 +170,10 @@ class StackOracle:
     def sent(self, queue: SimulatedQueue, message: Message, limit: int) -> None:
         """A message was put on a queue."""
         made = int(message.attributes.get(ATTEMPTS, "0"))
-        if made > limit or (made == limit and queue.name != "dead"):
-            self.broken(f"{message.id} comes after {made} of {limit} attempts")
         if self._has_plan:
             self.ticks.sent(queue, message, limit)
+        elif made > limit or (made == limit and queue.name != "dead"):
+            self.broken(f"{message.id} comes after {made} of {limit} attempts")
         if sum(len(each.messages) for each in self._queues.values()) > _WAITING:
             self._require_few(limit)
 

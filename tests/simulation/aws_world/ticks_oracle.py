@@ -308,12 +308,11 @@ class TicksOracle:
         order = self._dynamodb.tables[METRICS].order.get(PLANS, ())
         if NOW not in order:
             return []
-        present, found = read_present(self.items[PLANS, NOW]), []
-        for start in order:
-            item = self.items[PLANS, start]
-            if start != NOW and parse_instant(start) != present.start:
-                found.append(Period(item["g"]["S"], parse_instant(start), parse_instant(item["e"]["S"])))
-        return [*found, present]
+        found = [read_present(self.items[PLANS, NOW])]
+        for start in reversed(order):
+            if start != NOW and parse_instant(start) < found[-1].start:
+                found.append(Period(self.items[PLANS, start]["g"]["S"], parse_instant(start), found[-1].start))
+        return found[::-1]
 
     def _owns(self, bundle: Bundle, metric: str, slot: int) -> bool:
         """Whether it is this bundle that holds the slot; of two plans it is the one that had its turn first."""
