@@ -16,7 +16,7 @@ MAP = '"""A map: a_1 ─▶ b/, sender."""\n'
 
 class TestRooms:
     @pytest.mark.parametrize(
-        ("folder", "count", "faults"), [("local", 40, 0), ("local", 41, 1), ("cli/verbs", 30, 0)]
+        ("folder", "count", "faults"), [("local", 50, 0), ("local", 51, 1), ("cli/verbs", 30, 0)]
     )
     def test_a_package_with_too_many_modules_is_found(
         self, build: Build, folder: str, count: int, faults: int

@@ -151,6 +151,12 @@ class World:
             self.model.dead.discard((name, slot))
             self.model.asked[name, slot] = self.installation.now()
 
+    def revive(self, name: str, first: int, count: int) -> None:
+        """Ask for slots that were given up before they were sealed."""
+        self.kill(name, first, count)
+        self.seal(26)
+        self.ask(name, first, count)
+
     def wait(self, minutes: int) -> None:
         self.installation.move_to(min(shift(self.installation.now(), 60 * minutes), END))
 
@@ -177,7 +183,7 @@ OPERATIONS = st.one_of(
         st.booleans(),
     ),
     st.tuples(
-        st.sampled_from(["kill", "ask"]),
+        st.sampled_from(["kill", "ask", "revive"]),
         st.sampled_from(["calls", "pair"]),
         st.integers(0, 900),
         st.integers(1, 9),
@@ -300,13 +306,15 @@ def test_views_equal_a_plain_model(history: Sequence[tuple[Any, ...]], edges: Se
 
 
 class SealingInBetween:
-    """Asks questions and has everything sealed before one of their requests."""
+    """Asks questions, and has everything sealed before a request of one of them; a page has some items only."""
 
-    def __init__(self, world: World, before: int) -> None:
+    def __init__(self, world: World, question: int, before: int, page_items: int) -> None:
         self._installation = world.installation
+        self._question = question
         self._before = before
         self._left: int | None = None
         aws = world.installation.aws
+        aws.dynamodb._page_items = page_items
         answer = aws.answer
 
         def answering(operation: str, request: Fields) -> Fields:
@@ -320,18 +328,30 @@ class SealingInBetween:
         aws.answer = answering  # type: ignore[method-assign]
 
     def ask(self, asked: Any, view: Any) -> Any:
-        self._left = self._before
+        self._question -= 1
+        self._left = self._before if self._question < 0 else None
         found = self._installation.slots(asked, view)
         return list(found) if isinstance(view, Records) else found
 
 
 # **Feature: data-collection-scheduler, Property 81: Sealing in the middle of a question changes no answer**
-@given(history=HISTORIES, edges=EDGES, before=st.integers(0, 6), hours=st.sampled_from([3, 4, 26]))
-@settings(max_examples=100, deadline=None)
+@given(
+    history=HISTORIES,
+    edges=EDGES,
+    question=st.integers(0, 5),
+    before=st.sampled_from([1, 1, 2, 2, 3, 5, 9]),
+    hours=st.sampled_from([3, 4, 26]),
+    page_items=st.sampled_from([60, 1000]),
+)
+@settings(max_examples=200, deadline=None)
 def test_sealing_in_between_changes_no_answer(
-    history: Sequence[tuple[Any, ...]], edges: Edges, before: int, hours: int
+    history: Sequence[tuple[Any, ...]], edges: Edges, question: int, before: int, hours: int, page_items: int
 ) -> None:
     with world() as there:
         run(there, history)
+        there.store("calls", 300, 900, 1, 3, False)
+        there.store("pair", 200, 700, 2, 5, False)
         there.wait(60 * hours)
-        check(there, dict.fromkeys(there.metrics(), edges), SealingInBetween(there, before).ask)
+        check(
+            there, dict.fromkeys(there.metrics(), edges), SealingInBetween(there, question, before, page_items).ask
+        )

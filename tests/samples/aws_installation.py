@@ -115,6 +115,7 @@ class AwsInstallation:
         self._reconcile(min(later, shift(self._newest, 2 * DAY)))
         kept = {each.name: each for each in kept_metrics(self._targets.values())}
         Sealing(TABLE, self._marks, kept).run(map(self._as_far_as_stored, self._works()), later)
+        self._marks = Marks(TABLE)  # which has noted no late day yet: the clock stands still meanwhile
 
     def expire(self) -> None:
         chance = Random(0)

@@ -1,8 +1,8 @@
 """A run of the reconciler: it asks again for what is missing, publishes coverage, and seals closed hours.
 
-    reconcile ─▶ what ticks lack is on the backfill queue, marks are moved on
-              ─▶ coverage, one log line in CloudWatch's embedded metric format
-              ─▶ sealing, oldest hours first, with the time that is left
+reconcile ─▶ what ticks lack is on the backfill queue, marks are moved on
+          ─▶ coverage, one log line in CloudWatch's embedded metric format
+          ─▶ sealing, oldest hours first, with the time that is left
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ plan (a stack, faults and their moments, drawn from a seed)
         │                 ├─▶ sqs (messages delayed, hidden, doubled, dead)
         │                 └─▶ dynamodb (items, all at once or not at all) ─▶ expressions (conditions, updates),
         │                       partiql (statements), capacity (sizes and billed units)
-        ├─▶ verbs (what people ask, and ask for again)
+        ├─▶ slot_looks (what every view tells of the slots that are stored)
         └─▶ oracle (everything that happens, held against every promise) ─▶ ticks_oracle (that of a plan's bundles)
 
 Time, traces, moods of hosts and shrinking are those of ../world.

@@ -126,7 +126,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         except Killed:
             for each in asyncio.all_tasks(self):
                 with suppress(RuntimeError):  # of code that tidies up, with no loop to do it on
-                    each.get_coro().close()  # type: ignore[union-attr]
+                    each.get_coro().close()
             raise
 
     def time(self) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 from kizami.aws.backend import AwsBackend
 from kizami.aws.files import FOLDER, write_files, write_kept
 from kizami.aws.places import FoundPlaces
+from kizami.aws.ticks_backend import TicksBackend
 from kizami.core.backfill import SPREAD_SECONDS
 from kizami.core.bundles import BundlePlan, make_plan
 from kizami.core.config import Config, load_toml, parse_config
@@ -67,14 +68,18 @@ class Deployment:
         }
         return {**common, **getattr(self, f"_{function}")()}
 
-    def backend(self, clock: Clock) -> AwsBackend:
-        """What a verb reads the original target by."""
+    def backend(self, clock: Clock) -> AwsBackend | TicksBackend:
+        """What a verb reads and repairs the stack by."""
+        backfill = "backfill" if self.has_plan else "live"
         environment = {
             "QUEUE_URL": self._queues["live"].url,
-            "KIZAMI_BACKFILL_QUEUE_URL": self._queues["live"].url,
+            "KIZAMI_RETRY_QUEUE_URL": self._queues["retry"].url,
+            "KIZAMI_BACKFILL_QUEUE_URL": self._queues[backfill].url,
             "KIZAMI_DEAD_LETTER_QUEUE_URL": self._queues["dead"].url,
         }
         places = FoundPlaces(METRICS, environment=environment, _outputs={})
+        if self.has_plan:
+            return TicksBackend(places, self.config.targets, clock)
         return AwsBackend(places, self.config.targets, clock, self.stack.grace_seconds, keeps=False)
 
     def _write(self, text: str) -> None:

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from kizami.aggregation.points import point_day
 from kizami.aws.backend import AwsBackend
 from kizami.aws.deliveries import ATTEMPTS
+from kizami.aws.ticks_backend import TicksBackend
 from kizami.core.coverage import due_span, find_gaps
 from kizami.core.epoch import from_seconds, to_seconds
 from kizami.core.errors import InvalidInput, KizamiError, QueueError, StoreError
@@ -209,7 +210,7 @@ class StackOracle:
 
     # What is told
 
-    def check_told(self, backend: AwsBackend, now: datetime) -> None:
+    def check_told(self, backend: AwsBackend | TicksBackend, now: datetime) -> None:
         """No slot of the original target is told in two states, and what is stored is told as stored."""
         assert self._dynamodb is not None
         order = self._dynamodb.tables[METRICS].order

@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 
 from kizami.aws import aggregation, aggregation_dispatcher, collector, reconciler, sender
 from kizami.aws.backend import AwsBackend
+from kizami.aws.ticks_backend import TicksBackend
 from kizami.core.backfill import plan_backfill
 from kizami.core.coverage import due_span
 from kizami.core.epoch import from_seconds
@@ -44,10 +45,10 @@ from simulation.aws_world.plan import (
     draw_stack_events,
     with_more,
 )
+from simulation.aws_world.slot_looks import SlotLooks
 from simulation.aws_world.sqs import QueueFaults, SimulatedQueue
 from simulation.aws_world.surroundings import LogStream, surroundings
 from simulation.aws_world.ticks_oracle import LANES
-from simulation.aws_world.verbs import Repairs, SlotLooks
 from simulation.shrinking import fewest
 from simulation.world.apis import Mood, SimulatedApis
 from simulation.world.machine import SimulatedClock
@@ -312,51 +313,41 @@ class StackSimulation:
         self._read_status()
 
     def _read_status(self) -> None:
-        with self._verb() as deployment:
-            if not deployment.has_plan:
-                self._oracle.check_told(deployment.backend(self._clock), self._clock.now())
-                return
-            stored = self._oracle.ticks.check_kept()
-            since = from_seconds(self._start // SECOND - 3600)
-            SlotLooks(deployment, self._clock, self._oracle.broken).check(stored, since)
+        with self._verb() as backend:
+            deployment = self._oracle.deployment
+            assert deployment is not None
+            if deployment.has_plan:
+                since = from_seconds(self._start // SECOND - 3600)
+                looks = SlotLooks(deployment, self._clock, self._oracle.broken)
+                looks.check(self._oracle.ticks.check_kept(), since)
+            else:
+                self._oracle.check_told(backend, self._clock.now())
 
     def _redrive(self, event: StackEvent) -> None:
-        with self._verb(event.pick) as deployment:
-            if deployment.has_plan:
-                redriven = Repairs(deployment, self._queues, self._clock).redrive()
-            else:
-                backend = deployment.backend(self._clock)
-                redriven = backend.redrive(backend.dead_letters())
-            self.trace.add("redriven", redriven)
+        with self._verb(event.pick) as backend:
+            self.trace.add("redriven", backend.redrive(backend.dead_letters()))
 
     def _backfill(self, event: StackEvent) -> None:
         """Of the last twenty minutes."""
-        with self._verb(event.pick) as deployment:
-            if deployment.has_plan:
-                answers = SlotLooks(deployment, self._clock, self._oracle.broken).answers()
-                sent = Repairs(deployment, self._queues, self._clock).backfill(answers, 1200)
-            else:
-                sent = self._backfill_rows(deployment.backend(self._clock))
+        with self._verb(event.pick) as backend:
+            now = self._clock.now()
+            known = {each.name: each for each in backend.targets() if each.is_on and each.backfill}
+            since = shift(now, -1200)
+            spans = {name: due_span(each, max(each.first_slot, since), now) for name, each in known.items()}
+            gaps = backend.missing(spans)
+            sent = backend.backfill(asked for name in gaps for asked in plan_backfill(known[name], gaps[name]))
             self.trace.add("backfilled", sent)
 
-    def _backfill_rows(self, backend: AwsBackend) -> int:
-        now = self._clock.now()
-        known = {each.name: each for each in backend.targets()}
-        since = shift(now, -1200)
-        spans = {name: due_span(each, max(each.first_slot, since), now) for name, each in known.items()}
-        gaps = backend.missing(spans)
-        return backend.backfill(asked for name in gaps for asked in plan_backfill(known[name], gaps[name]))
-
     @contextmanager
-    def _verb(self, killed: random.Random | None = None) -> Iterator[Deployment]:
+    def _verb(self, killed: random.Random | None = None) -> Iterator[AwsBackend | TicksBackend]:
         """As a verb reads and repairs a stack: everything else stands still, and it may be killed at a call."""
-        deployment = self._oracle.deployment
-        assert deployment is not None
-        put_environment(deployment.environment("reconciler"))
+        assert self._oracle.deployment is not None
+        put_environment(self._oracle.deployment.environment("reconciler"))
+        backend = self._oracle.deployment.backend(self._clock)
         if killed is not None and killed.random() < 0.4:
             self._network.verb_calls = killed.randrange(8)
         try:
-            yield deployment
+            yield backend
         except Killed:
             self.trace.add("killed", "verb")
         except (QueueError, StoreError) as error:

@@ -460,10 +460,10 @@ class TicksOracle:
 
     def due(self, metric: str, until: int) -> Iterator[tuple[Bundle, int]]:
         """The slots of a metric that were due in all periods whose plan has it, each with its bundle."""
-        plans = {bundle.plan: {} for bundle in self.bundles.values()}
-        for bundle in self.bundles.values():
-            for member in bundle.members:
-                plans[bundle.plan] |= dict.fromkeys(member.metrics, bundle)
+        plans: dict[str, dict[str, Bundle]] = {bundle.plan: {} for bundle in self.bundles.values()}
+        for known in self.bundles.values():
+            for member in known.members:
+                plans[known.plan] |= dict.fromkeys(member.metrics, known)
         found: dict[int, Bundle] = {}
         before: Bundle | None = None
         end_before = 0
