@@ -154,7 +154,7 @@ class TicksOracle:
                         self._broken(f"{name} is deleted, and {metric} is sealed as {value}")
             elif place in tick.outstanding:
                 self._broken(f"{name} is deleted, and {member.name} is outstanding")
-            elif place in tick.dead | tick.held:
+            elif place in tick.dead | tick.held and (bundle.name, slot, place) not in self._details:
                 state = Absence.DEAD if place in tick.dead else Absence.HELD
                 if self._absence(bundle, place, slot) is not state:
                     self._broken(f"{name} is deleted, and that {member.name} is {state.name} is not sealed")
@@ -371,8 +371,11 @@ class TicksOracle:
     def broken_message(self, message: Message, words: str) -> None:
         self._broken(f"{message.id} {words}: {message.body}")
 
-    def settled(self, message: Message) -> None:
-        """A message is deleted: what it asked for is stored, or something else works on it."""
+    def settled(self, message: Message, *, is_letter: bool = False) -> None:
+        """A message is deleted: what it asked for is stored, or something else works on it.
+
+        A verb that puts dead letters back leaves out slots that the present interval does not have.
+        """
         said = _read(message)
         bundle = self.bundles.get(said.bundle) if said else None
         if said is None or bundle is None or not bundle.backfill:
