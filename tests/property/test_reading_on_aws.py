@@ -14,7 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kizami.aws.client.json_client import Fields
-from kizami.backend.slots import Buckets, Each, Edges, Newest, Records, Runs, SlotBucket, SlotRun, State
+from kizami.backend.slots import (
+    AnswersSlots,
+    Buckets,
+    Each,
+    Edges,
+    Newest,
+    Records,
+    Runs,
+    SlotBucket,
+    SlotRun,
+    State,
+)
 from kizami.core.answers.answer import Answer, parse_values
 from kizami.core.answers.numbers import Number, to_number, to_total
 from kizami.core.epoch import from_seconds
@@ -308,8 +319,11 @@ def test_views_equal_a_plain_model(history: Sequence[tuple[Any, ...]], edges: Se
 class SealingInBetween:
     """Asks questions, and has everything sealed before a request of one of them; a page has some items only."""
 
-    def __init__(self, world: World, question: int, before: int, page_items: int) -> None:
+    def __init__(
+        self, world: World, question: int, before: int, page_items: int, answers: AnswersSlots | None = None
+    ) -> None:
         self._installation = world.installation
+        self._answers = answers or world.installation
         self._question = question
         self._before = before
         self._left: int | None = None
@@ -330,7 +344,7 @@ class SealingInBetween:
     def ask(self, asked: Any, view: Any) -> Any:
         self._question -= 1
         self._left = self._before if self._question < 0 else None
-        found = self._installation.slots(asked, view)
+        found = self._answers.slots(asked, view)
         return list(found) if isinstance(view, Records) else found
 
 
@@ -355,3 +369,26 @@ def test_sealing_in_between_changes_no_answer(
         check(
             there, dict.fromkeys(there.metrics(), edges), SealingInBetween(there, question, before, page_items).ask
         )
+
+
+# **Feature: data-collection-scheduler, Property 83: Sealing in the middle of a look changes no answer**
+@given(
+    history=HISTORIES,
+    less=EDGES,
+    edges=EDGES,
+    question=st.integers(0, 6),
+    before=st.sampled_from([0, 1, 1, 2, 2, 3, 5]),
+    hours=st.sampled_from([3, 4, 26]),
+)
+@settings(max_examples=100, deadline=None)
+def test_sealing_in_the_middle_of_a_look_changes_no_answer(
+    history: Sequence[tuple[Any, ...]], less: Edges, edges: Edges, question: int, before: int, hours: int
+) -> None:
+    with world() as there:
+        run(there, history)
+        there.store("calls", 300, 900, 1, 3, False)
+        there.store("pair", 200, 700, 2, 5, False)
+        there.wait(60 * hours)
+        look = SealingInBetween(there, question, before, 1000, there.installation.look())
+        look.ask({"calls": less}, Buckets(states=True))
+        check(there, dict.fromkeys(there.metrics(), edges), look.ask)

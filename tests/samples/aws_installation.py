@@ -23,6 +23,7 @@ from kizami.aws.reconcile import Recovery, RecoverySettings
 from kizami.aws.rows import RowTicks
 from kizami.aws.sealing import BundleToSeal, Sealing
 from kizami.aws.settings import QueueUrls
+from kizami.aws.shared_reads import SharedAnswers
 from kizami.aws.slot_answers import AwsSlotAnswers
 from kizami.aws.ticks import TickFacts, Ticks
 from kizami.backend.slots import Answer, Asked, SlotView
@@ -132,6 +133,10 @@ class AwsInstallation:
     def slots(self, asked: Asked, view: SlotView[Answer]) -> Answer:
         return self._answers.slots(asked, view)
 
+    def look(self) -> SharedAnswers:
+        """Return what answers the questions of one look, all at the present moment."""
+        return SharedAnswers(TABLE, self._ownership, self._targets.values(), self)
+
     def _configure(self, targets: Iterable[Target], minute: datetime) -> None:
         self._targets = {target.name: target for target in targets}
         self._plan = make_plan(self._targets.values())
@@ -139,8 +144,8 @@ class AwsInstallation:
             if self._rows is None:
                 self._plans.register(self._plan)
                 assert self._plans.claim(self._plan, minute)
-        ownership = Ownership(TABLE, self._targets.values(), self._rows)
-        self._answers = AwsSlotAnswers(TABLE, ownership, self._targets.values(), self)
+        self._ownership = Ownership(TABLE, self._targets.values(), self._rows)
+        self._answers = AwsSlotAnswers(TABLE, self._ownership, self._targets.values(), self)
 
     def _owner(self, name: str, slot: datetime) -> OwnedRange:
         if self._rows is not None:
