@@ -235,6 +235,16 @@ class TestDeadLetters:
         assert backend.dead_letters() == []
         assert len(either.sent()) == 1
 
+    def test_a_slot_of_a_former_interval_is_asked_for(self, pair: StackHere) -> None:
+        pair.bury(["calls", "twin-0"], at(201), at(203))
+        slower = [replace(CALLS, interval_seconds=10, lag_seconds=10), TWINS[0]]
+        pair.reconfigure(*slower)
+        pair.wait(120)
+        backend = pair.backend(slower)
+        assert backend.redrive(backend.dead_letters()) == 4
+        assert contents(pair.sent()) == [(201, 203, {"calls", "twin-0"})]
+        assert backend.dead_letters() == []
+
     def test_live_only_former_and_unknown_targets_are_not_redriven(self, stack: StackHere) -> None:
         stack.bury(["gauge"], at(2), at(3))
         stack.bury(["twin-1"], at(2), at(3))

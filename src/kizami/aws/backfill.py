@@ -114,11 +114,14 @@ class Backfill:
                 return asked
 
     def ask_dead(self, with_letter: Collection[SlotName], others: Collection[SlotName]) -> int:
-        """Ask for slots with a dead letter unless they are stored, and for others if dead; return how many."""
+        """Ask for slots with a dead letter unless they are stored, and for others if dead; return how many.
+
+        Slots of a former interval are asked for if they have a letter, which is deleted afterwards.
+        """
         asked = 0
         for names, states in ((with_letter, _UNSTORED), (others, frozenset({State.DEAD}))):
             wanted = self._gather(iter(sorted(names, key=itemgetter(1))))
-            self._keep(wanted, states)
+            self._keep(wanted, states, keeps_former=names is with_letter)
             asked += self._send(wanted)
         return asked
 
@@ -168,12 +171,15 @@ class Backfill:
             ranges = [each for each in ranges if may_ask and each.bundle.backfill]
         return _Owners(since, kept, ranges)
 
-    def _keep(self, wanted: PastSlots, states: frozenset[State]) -> None:
-        """Want only slots in these states."""
+    def _keep(self, wanted: PastSlots, states: frozenset[State], *, keeps_former: bool = False) -> None:
+        """Want only slots in these states; with `keeps_former` also all of targets that had another interval."""
         for bundle, start, end, members in wanted.ranges():
             metrics = {bundle.members[place].metrics[0]: place for place in places_of(members)}
             edges = from_seconds(start), from_seconds(end)
             runs: dict[tuple[int, int], int] = {}
+            if keeps_former:
+                former = [metric for metric in metrics if self._targets.has_changed_interval(metric, bundle)]
+                runs[start, end] = sum(1 << metrics.pop(metric) for metric in former)
             for metric, found in self._answers.slots(dict.fromkeys(metrics, edges), Runs(states)).items():
                 for run in found:
                     bounds = to_seconds(run.start), to_seconds(run.end)

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from kizami.aws.history.keeping import kept_from
 from kizami.backend.targets import LONGEST_SPREAD_SECONDS, KnownTarget, Pace, Polling
+from kizami.core.bundles import Bundle
 from kizami.core.config import Config
 from kizami.core.epoch import EPOCH
 from kizami.core.slots import shift
@@ -45,6 +46,11 @@ class TargetList:
         """Return True if past slots of a target can be asked for: it is configured, and its API knows them."""
         target = self._targets.get(asker)
         return target is not None and target.backfill
+
+    def has_changed_interval(self, metric: str, bundle: Bundle) -> bool:
+        """Return True if a metric is polled at another interval now than in `bundle`."""
+        part = self.by_metric.get(metric)
+        return part is not None and part.interval_seconds != bundle.interval_seconds
 
     def kept_from(self, metric: str, now: datetime) -> datetime:
         """Return the first moment of which slots are kept."""

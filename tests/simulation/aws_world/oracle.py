@@ -156,7 +156,7 @@ class StackOracle:
         if queue.name == "companies":
             return
         if self._has_plan:
-            self.ticks.settled(message, is_letter=queue.name == "dead")
+            self.ticks.settled(message)
             return
         for metric, slot in _slots_of(message):
             if not self._is_stored(metric, slot) and (metric, slot) not in self.waiting(except_for=message):

@@ -371,11 +371,8 @@ class TicksOracle:
     def broken_message(self, message: Message, words: str) -> None:
         self._broken(f"{message.id} {words}: {message.body}")
 
-    def settled(self, message: Message, *, is_letter: bool = False) -> None:
-        """A message is deleted: what it asked for is stored, or something else works on it.
-
-        A verb that puts dead letters back leaves out slots that the present interval does not have.
-        """
+    def settled(self, message: Message) -> None:
+        """A message is deleted: what it asked for is stored, or something else works on it."""
         said = _read(message)
         bundle = self.bundles.get(said.bundle) if said else None
         if said is None or bundle is None or not bundle.backfill:
