@@ -225,7 +225,7 @@ class TestTheOracleOfTicks:
 
     def test_a_late_day_that_is_over_too_early(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("kizami.aws.marks.Marks.note_if_late", lambda *_, **__: None)
-        assert_noticed("told otherwise", first=3)
+        assert_noticed("told otherwise", first=82)
 
     def test_views_that_leave_out_what_is_sealed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("kizami.aws.reading.SlotReader.sealed", lambda *_: Sealed())
