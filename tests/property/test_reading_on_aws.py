@@ -222,6 +222,14 @@ def run(world: World, history: Sequence[tuple[Any, ...]]) -> None:
             getattr(world, name)(*arguments)
 
 
+def run_and_fill(world: World, history: Sequence[tuple[Any, ...]], hours: int) -> None:
+    """Carry a history out and store more; then hours go by, after which there is something to seal."""
+    run(world, history)
+    world.store("calls", 300, 900, 1, 3, False)
+    world.store("pair", 200, 700, 2, 5, False)
+    world.wait(60 * hours)
+
+
 @contextmanager
 def world() -> Iterator[World]:
     with aws_installation([CALLS, PAIR, SLOW]) as installation:
@@ -362,10 +370,7 @@ def test_sealing_in_between_changes_no_answer(
     history: Sequence[tuple[Any, ...]], edges: Edges, question: int, before: int, hours: int, page_items: int
 ) -> None:
     with world() as there:
-        run(there, history)
-        there.store("calls", 300, 900, 1, 3, False)
-        there.store("pair", 200, 700, 2, 5, False)
-        there.wait(60 * hours)
+        run_and_fill(there, history, hours)
         check(
             there, dict.fromkeys(there.metrics(), edges), SealingInBetween(there, question, before, page_items).ask
         )
@@ -385,10 +390,7 @@ def test_sealing_in_the_middle_of_a_look_changes_no_answer(
     history: Sequence[tuple[Any, ...]], less: Edges, edges: Edges, question: int, before: int, hours: int
 ) -> None:
     with world() as there:
-        run(there, history)
-        there.store("calls", 300, 900, 1, 3, False)
-        there.store("pair", 200, 700, 2, 5, False)
-        there.wait(60 * hours)
+        run_and_fill(there, history, hours)
         look = SealingInBetween(there, question, before, 1000, there.installation.look())
         look.ask({"calls": less}, Buckets(states=True))
         check(there, dict.fromkeys(there.metrics(), edges), look.ask)
