@@ -235,9 +235,11 @@ class TestDeadLetters:
         assert backend.dead_letters() == []
         assert len(either.sent()) == 1
 
-    def test_a_slot_of_a_former_interval_is_asked_for(self, pair: StackHere) -> None:
+    @pytest.mark.parametrize("changed", [1, 2])
+    def test_slots_of_a_former_interval_are_asked_for(self, pair: StackHere, changed: int) -> None:
         pair.bury(["calls", "twin-0"], at(201), at(203))
-        slower = [replace(CALLS, interval_seconds=10, lag_seconds=10), TWINS[0]]
+        slower = [replace(each, interval_seconds=10, lag_seconds=10) for each in (CALLS, TWINS[0])]
+        slower[changed:] = [CALLS, TWINS[0]][changed:]
         pair.reconfigure(*slower)
         pair.wait(120)
         backend = pair.backend(slower)

@@ -119,9 +119,10 @@ class Backfill:
         Slots of a former interval are asked for if they have a letter, which is deleted afterwards.
         """
         asked = 0
-        for names, states in ((with_letter, _UNSTORED), (others, frozenset({State.DEAD}))):
+        parts = (with_letter, _UNSTORED, True), (others, frozenset({State.DEAD}), False)
+        for names, states, has_letter in parts:
             wanted = self._gather(iter(sorted(names, key=itemgetter(1))))
-            self._keep(wanted, states, keeps_former=names is with_letter)
+            self._keep(wanted, states, keeps_former=has_letter)
             asked += self._send(wanted)
         return asked
 
@@ -177,8 +178,8 @@ class Backfill:
             metrics = {bundle.members[place].metrics[0]: place for place in places_of(members)}
             edges = from_seconds(start), from_seconds(end)
             runs: dict[tuple[int, int], int] = {}
-            if keeps_former:
-                former = [metric for metric in metrics if self._targets.has_changed_interval(metric, bundle)]
+            former = [metric for metric in metrics if self._targets.has_changed_interval(metric, bundle)]
+            if keeps_former and former:
                 runs[start, end] = sum(1 << metrics.pop(metric) for metric in former)
             for metric, found in self._answers.slots(dict.fromkeys(metrics, edges), Runs(states)).items():
                 for run in found:
